@@ -1,16 +1,15 @@
 //! How long a process waits before it applies its spontaneous rules again.
 //!
-//! Purely local: the wait doubles up to a maximum while nothing changes, falls
-//! back to the minimum when the process's own state changes, and never ends.
-//! The last makes the algorithms self-stabilizing: a process may start in a
-//! state that looks finished and is wrong.
+//! Purely local: the wait doubles up to a maximum while nothing changes, falls back to the minimum
+//! when the process's own state changes, and never ends. The endless repetition makes the
+//! algorithms self-stabilizing: a process may start in a state that looks finished and is wrong.
 //!
 //! Departure: [BMG09] §4 lets a process fall quiet for good once its ring
 //! neighbours and first fingers are *set*; set is not *right*, and from N = 13
 //! on no arbitrary state recovers that way.
 //!
-//! Counted in ticks: the host says how long one is. It should be slow against
-//! the rate at which inboxes drain.
+//! Waits are counted in ticks, and the host decides how long a tick lasts. A tick should be long
+//! compared with the time in which an inbox drains.
 
 use crate::planted::{Bug, Planted};
 
@@ -24,10 +23,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// For the arena, where a tick is a phase; a node's come from its pace. From
-    /// arbitrary states with 3 garbage messages each at most 20 phases for N = 32 on
-    /// trees of logarithmic depth, whatever the maximum, which decides what a quiet process costs: 64 are 0.23
-    /// messages per phase, 128 are 0.11.
+    /// The default is for the arena, where a tick is a phase; a node computes its limits from its
+    /// pace. Arbitrary states with 3 garbage messages per process recover within 20 phases for N =
+    /// 32 on trees of logarithmic depth, whatever the maximum. The maximum decides what a quiet
+    /// process costs: 64 costs 0.23 messages per phase, 128 costs 0.11.
     fn default() -> Self {
         Self {
             minimum: 1,
@@ -39,9 +38,9 @@ impl Default for Limits {
 /// The back-off of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Backoff {
-    /// Shifts this process's firing against the others'.
+    /// Varies the waits of this process, so that processes do not fire together.
     seed: u16,
-    /// A planted bug has stopped it for good.
+    /// Whether a planted bug has stopped the repetition for good.
     is_stopped: bool,
     interval: u32,
     remaining: u32,
@@ -59,7 +58,7 @@ impl Backoff {
         }
     }
 
-    /// A back-off in any state at all, as memory corruption may leave it.
+    /// A back-off in an arbitrary state, as memory corruption may leave it.
     pub const fn corrupted(seed: u16, interval: u32, remaining: u32) -> Self {
         Self {
             seed,
@@ -69,7 +68,7 @@ impl Backoff {
         }
     }
 
-    /// One tick went by: whether the spontaneous rules are due now.
+    /// Count one tick. Returns whether the spontaneous rules are due now.
     pub fn tick(&mut self, limits: Limits, planted: Planted) -> bool {
         // A corrupted timer must not outlast the maximum.
         let longest = limits.maximum.max(limits.minimum).max(1);
@@ -80,7 +79,7 @@ impl Backoff {
         self.fire(limits, planted)
     }
 
-    /// Fire now, whatever the wait: `false` only if a planted bug forbids it.
+    /// Fire now, whatever the wait. Returns `false` only if a planted bug forbids it.
     pub fn fire(&mut self, limits: Limits, planted: Planted) -> bool {
         if self.is_stopped && planted.has(Bug::MissingRefresh) {
             return false;
@@ -99,12 +98,12 @@ impl Backoff {
         self.remaining = self.remaining.min(self.jittered());
     }
 
-    /// How many ticks are left until it is due.
+    /// How many ticks are left until the rules are due.
     pub const fn remaining(&self) -> u32 {
         self.remaining
     }
 
-    /// The interval less up to half of it, by the seed.
+    /// The interval, shortened by up to half according to the seed.
     fn jittered(&self) -> u32 {
         self.interval - u32::from(self.seed) % (self.interval / 2 + 1)
     }

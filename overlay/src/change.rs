@@ -1,4 +1,4 @@
-//! What a layer tells its owner: whether its state is now another one.
+//! What a layer returns to its owner: whether its state has changed.
 
 use std::ops::{BitOr, BitOrAssign};
 
@@ -9,9 +9,9 @@ use std::ops::{BitOr, BitOrAssign};
 pub struct Changed(pub bool);
 
 impl Changed {
-    /// The state is what it was.
+    /// The state is the same as before.
     pub const NO: Self = Self(false);
-    /// The state is another one.
+    /// The state has changed.
     pub const YES: Self = Self(true);
 
     /// Put `value` into `place` and say whether that is a change.

@@ -2,8 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 
-/// 64 bits of FNV-1a over a value. It tells a parent and a child that they disagree, and two
-/// runs of a simulation that they differ. It keeps no secret and resists no forger.
+/// 64 bits of FNV-1a over a value. Different digests show that a parent and a child disagree, or
+/// that two runs of a simulation differ. The digest keeps no secret and resists no forger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(u64);
 

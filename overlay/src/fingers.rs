@@ -5,16 +5,16 @@
 //!       └── once I know both, I introduce them: they are 2^(i+1) apart ──┘
 //! ```
 //!
-//! Linear forwarding: the message that completes or changes the pair of a level
-//! introduces both to each other; one that only repeats an entry begets one of
-//! its own kind, UP of UP and DN of DN. So one round of rule 1 costs every
-//! process two messages per level above 0, in a clean start and ever after.
+//! Linear forwarding: a message that completes or changes the pair of a level introduces both
+//! fingers to each other. A message that only repeats an entry begets one of its own kind, UP of UP
+//! and DN of DN. So one round of rule 1 costs every process two messages per level above 0, in a
+//! clean start and ever after.
 //!
-//! Between rounds a process visits one level at a time ([`Fingers::confirm`]):
-//! it shows its mark to both fingers there, which adopt it, agree or deny, and
-//! it asks one level below for a finger that is missing. This goes no further.
+//! Between rounds a process visits one level at a time ([`Fingers::confirm`]). It shows its mark to
+//! the fingers of that level, which adopt it, agree or deny. It asks the finger one level below for
+//! a missing finger. A visit causes no further messages.
 //!
-//! Not here: when rules are applied, and N and ranks (the census).
+//! Not here: when the rules are applied, and where N and ranks come from (the census).
 
 mod message;
 mod visit;
@@ -36,13 +36,13 @@ pub struct Fingers<I, S: Stamp> {
     stamp: S,
     clockwise: [Option<I>; MAX_LEVELS],
     counterclockwise: [Option<I>; MAX_LEVELS],
-    /// Bit i: the finger at level i has answered my last question. The first
-    /// set is clockwise.
+    /// Bit i: the finger at level i has answered my last question. The first set is of the
+    /// clockwise fingers, the second of the counterclockwise ones.
     confirmed: [u32; 2],
 }
 
 impl<I: Id, S: Stamp> Fingers<I, S> {
-    /// No finger is known yet.
+    /// A process that knows no finger yet.
     pub const fn new(me: I, population: Population, stamp: S) -> Self {
         Self {
             me,
@@ -54,7 +54,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Fingers in any state at all, as memory corruption may leave them.
+    /// Fingers in an arbitrary state, as memory corruption may leave them.
     pub const fn corrupted(
         me: I,
         population: Population,
@@ -72,7 +72,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Take over another size of the ring, and clear what it has no level for.
+    /// Take over another size of the ring, and clear the levels that it does not have.
     pub fn renumber(&mut self, population: Population, stamp: S) -> Changed {
         let before = self.clone();
         self.population = population;
@@ -85,12 +85,12 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         Changed(*self != before)
     }
 
-    /// Level 0 is the ring. Rule 1 is applied if that changed it. Called when the
-    /// ring changes and, as in the paper, with every repetition of rule 1, since
-    /// a denied visit may have cleared level 0: if this says that nothing
-    /// changed, [`Fingers::refresh`] repeats the introductions.
+    /// Level 0 is the ring. Rule 1 is applied if level 0 changed. The owner calls this when the
+    /// ring changes and, as in the paper, with every repetition of rule 1, since a denied visit may
+    /// have cleared level 0. If this returns that nothing changed, the owner repeats the
+    /// introductions with [`Fingers::refresh`].
     ///
-    /// Departure: a lone process has no fingers, and nobody is its own.
+    /// Departure: a lone process has no fingers, and no process is its own finger.
     pub fn set_ring<M, T, E>(
         &mut self,
         successor: Option<I>,
@@ -185,18 +185,18 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         self.population
     }
 
-    /// Where this process stands.
+    /// The place of this process in the numbering.
     pub const fn stamp(&self) -> &S {
         &self.stamp
     }
 
-    /// The fingers clockwise, level by level: as many as there are levels, and
-    /// more only if a corrupted state holds something beyond them.
+    /// The fingers clockwise, level by level. The slice has one entry per level, and more only if a
+    /// corrupted state holds a finger beyond them.
     pub fn clockwise(&self) -> &[Option<I>] {
         used(&self.clockwise, self.population)
     }
 
-    /// The fingers counterclockwise, likewise.
+    /// The fingers counterclockwise, level by level, as [`Fingers::clockwise`].
     pub fn counterclockwise(&self) -> &[Option<I>] {
         used(&self.counterclockwise, self.population)
     }
@@ -225,7 +225,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             self.judge(level, direction, mark),
             Proof::Holds | Proof::Absent
         );
-        // 2^level < N leaves no way for me to be my own finger.
+        // As 2^level < N, this process is never its own finger.
         let is_me = subject == self.me && !rules.planted.has(Bug::LevelBound);
         if level == 0 || !is_proved || is_me {
             return Changed::NO;
@@ -235,14 +235,14 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             self.introduce(level, Direction::Clockwise, rules, out);
             self.introduce(level, Direction::Counterclockwise, rules, out);
         } else {
-            // A finger counterclockwise was repeated: it goes to the one
-            // clockwise, so UP begets UP.
+            // A counterclockwise finger was repeated: introduce it to the clockwise one, so UP
+            // begets UP.
             self.introduce(level, direction.opposite(), rules, out);
         }
         changed
     }
 
-    /// Introduce the pair at `level`: to the finger in `towards`, its opposite.
+    /// Introduce the pair at `level`: tell the finger in `towards` about the opposite one.
     ///
     /// Departure: 2^(level+1) < N in both rules ([BMG09] prints ≤ in rule 3),
     /// and nothing is sent while either of the two is unset.
@@ -261,20 +261,20 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         let Some((to, subject)) = pair.filter(|_| self.has_level(next, rules.planted)) else {
             return;
         };
-        // Equal or me only in wrong tables, as 2^next is no whole turn.
+        // The two are equal, or one is this process, only in wrong tables: 2^next is no whole turn.
         if (to == subject || to == self.me) && !rules.planted.has(Bug::LevelBound) {
             return;
         }
         out.send(to, self.introduction(next, towards, subject));
     }
 
-    /// UP for the finger clockwise, DN for the one counterclockwise.
+    /// An UP for the clockwise finger, a DN for the counterclockwise finger.
     fn introduction(&self, level: usize, towards: Direction, subject: I) -> Message<I, S::Mark> {
         let mark = self.expected(level - 1, towards.opposite());
         Message::introduction(level as u8, towards, subject, mark)
     }
 
-    /// Whether level exists: 2^level < N.
+    /// Whether the level exists: 2^level < N.
     fn has_level(&self, level: usize, planted: Planted) -> bool {
         if planted.has(Bug::LevelBound) {
             return level < MAX_LEVELS && 1 << level <= self.population.get();
@@ -282,7 +282,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         self.population.has_level(level)
     }
 
-    /// The mark of whoever is my finger there.
+    /// The mark that the right finger at this level and direction must have.
     fn expected(&self, level: usize, direction: Direction) -> S::Mark {
         let distance = distance(level, self.population);
         match direction {
@@ -328,8 +328,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
     }
 }
 
-/// The part of a table that its population gives a meaning to, and whatever is
-/// set beyond it.
+/// The part of a table that the population has levels for, and any entries beyond it.
 fn used<I>(table: &[Option<I>; MAX_LEVELS], population: Population) -> &[Option<I>] {
     let stray = table.iter().rposition(Option::is_some);
     let length = population.levels().max(stray.map_or(0, |last| last + 1));

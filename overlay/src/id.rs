@@ -1,4 +1,4 @@
-//! Who a peer is.
+//! The identity of a peer.
 
 use std::fmt;
 use std::hash::Hash;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a machine needs of an identifier: a total order to break ties and
-/// nothing else. The node uses [`PeerId`], the simulators use `u32`.
+/// The properties that a machine needs of an identifier: a total order to break ties, and nothing
+/// else. The node uses [`PeerId`], the simulators use `u32`.
 pub trait Id: Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static {}
 
 impl<T: Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static> Id for T {}

@@ -1,9 +1,8 @@
-//! What a legitimate configuration looks like: the definitions of [BMG09] over
-//! the tables of all nodes, for whoever can see them all. No protocol here.
+//! Legitimate configurations: the definitions of [BMG09] over the tables of all nodes, for a judge
+//! that sees all of them. No protocol here.
 //!
-//! Each predicate is asked about `nodes` and looks tables up through closures,
-//! so that an arena, a checker, a simulated world and the topology of a real
-//! cluster can all be judged by the same lines.
+//! Each predicate takes `nodes` and looks tables up through closures, so that the same code judges
+//! an arena, a checker, a simulated world and the topology of a real cluster.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +35,8 @@ pub fn is_tree<I: Id, C: IntoIterator<Item = I>>(
     seen.len() == nodes.len()
 }
 
-/// The order in which a tree is walked, parents before children: the ring that
-/// [BMG09] Alg. 1 builds on it. At most `limit` nodes, if the walk has a cycle.
+/// The preorder of a tree, parents before children: the ring that [BMG09] Alg. 1 builds on the
+/// tree. At most `limit` nodes, in case that the walk has a cycle.
 pub fn preorder<I: Id, C: IntoIterator<Item = I>>(
     root: I,
     limit: usize,
@@ -57,8 +56,8 @@ pub fn preorder<I: Id, C: IntoIterator<Item = I>>(
     order
 }
 
-/// Whether successors lead once around all `nodes` and predecessors the same
-/// way back ([BMG09] definition 3.2). A lone node has neither.
+/// Whether successors lead once around all `nodes`, and predecessors back the same way ([BMG09]
+/// definition 3.2). A lone node has neither neighbour.
 pub fn is_ring<I: Id>(
     nodes: &[I],
     successor: impl Fn(I) -> Option<I>,
@@ -115,8 +114,8 @@ pub fn has_right_fingers<I: Id, T: AsRef<[Option<I>]>>(
         && fits(population, place, counterclockwise(node), false, is_right)
 }
 
-/// The same while ranks are vacant: `order` holds the live members, and where
-/// nobody stands the tables may name whom they like, if it is none of these.
+/// [`has_right_fingers`] while ranks are vacant: `order` holds the live members. An entry for a
+/// vacant rank may name any process that is not a live member.
 pub fn has_right_fingers_but_vacant<I: Id, T: AsRef<[Option<I>]>>(
     order: &[Option<I>],
     rank: usize,
@@ -136,8 +135,8 @@ pub fn has_right_fingers_but_vacant<I: Id, T: AsRef<[Option<I>]>>(
         && fits(population, place, counterclockwise(node), false, is_right)
 }
 
-/// Whether every entry of a table, which has as many levels as it should, is
-/// right for the rank that it stands for.
+/// Whether a table has the right number of levels, and each entry is right for the rank of its
+/// level.
 fn fits<I: Id, T: AsRef<[Option<I>]>>(
     population: Population,
     rank: Rank,

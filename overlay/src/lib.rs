@@ -1,16 +1,16 @@
-//! The overlay of Binomesh: from any deployment tree to an oriented ring and a
-//! binomial graph, and back to it from any state.
+//! The overlay of Binomesh: it turns any deployment tree into an oriented ring and a binomial
+//! graph, and restores both from any state.
 //!
 //! ```text
 //!   tree ──▶ ring ──▶ fingers        [BMG09] Algorithms 1 and 2
 //!     └────▶ census ──┘              N and ranks
 //! ```
 //!
-//! Everything here but `quic` is pure: state plus `handle(input, outbox)`, with
-//! no clock, no randomness, no I/O and no hash order, so that the QUIC node, the
-//! simulators and the model checker run the very same code.
+//! All modules but `quic` are pure: state plus `handle(input, outbox)`, with no clock, no
+//! randomness, no I/O and no hash order. So the QUIC node, the simulators and the model checker run
+//! the very same code.
 //!
-//! A host feeds the machine and does what it asks for:
+//! A host feeds inputs to the machine and performs the effects that it returns:
 //!
 //! ```
 //! use binomesh_overlay::{Config, Effect, Input, Outbox, Overlay};

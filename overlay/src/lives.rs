@@ -1,8 +1,8 @@
 //! Which process of an identity is admitted: the rule of greetings.
 //!
-//! A process greets with the boot of its life, proven by a signature. The peer that is
-//! greeted remembers the newest proven life of each identity that it has admitted. A process
-//! of that identity that has a link to this peer already is called the holder.
+//! A process greets with the boot of its life, proven by a signature. The greeted peer remembers
+//! the newest proven life of each identity that it has admitted. The *holder* is a process of that
+//! identity that already has a link to this peer.
 //!
 //! ```text
 //!   older than the newest proven life, and starting ─▶ outdated: it is shown that life
@@ -13,8 +13,8 @@
 //!                                                     one stays and the other ends
 //! ```
 //!
-//! A boot that is not proven raises, stops and displaces nothing: it only tells two
-//! processes apart. So no number that anybody makes up is a weapon.
+//! An unproven boot raises, stops and displaces nothing: it only tells two processes apart. So an
+//! invented number is no weapon.
 //!
 //! Not here: signatures, questions to a holder, connections. The QUIC transport and the
 //! simulated world run these rules.
@@ -23,16 +23,16 @@ use std::collections::BTreeMap;
 
 use crate::Id;
 
-/// The greatest boot. No process runs or greets with the number above it, so one above a
-/// boot always fits.
+/// The greatest boot. No process runs or greets with the number above it, so that a greater number
+/// always exists for each boot.
 pub const BOOT_MAX: u64 = u64::MAX - 1;
 
-/// A boot that is ahead of the clock is raised by a random number below this. Two lives that
-/// both forgot the one between them then take the same number once in a million times.
+/// A boot that is ahead of the clock is raised by a random number below this. Two lives that both
+/// forgot the life between them then take the same number once in a million times.
 const AHEAD: u64 = 1 << 20;
 
-/// The boot of a life that is to be at least `least`, where the clock says `clock`: what the
-/// clock says, if it can be; `noise` is random.
+/// The boot of a life: the time of the clock, if that is at least `least`, otherwise a number a
+/// little above `least`; `noise` is random.
 pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
     if clock >= least {
         return clock;
@@ -44,28 +44,28 @@ pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
     }
 }
 
-/// How many peers' newest lives a node remembers; one more displaces the life of the peer
-/// that greeted longest ago. A displaced life can be greeted by an older one again, which
-/// then is told nothing. Guess: a node meets its neighbours, some of 39 in 2^20 nodes.
+/// How many peers' newest lives a node remembers. One more displaces the life of the peer that
+/// greeted longest ago. An older process of a displaced peer is then admitted and is not told of
+/// the newer life. A guess: a node meets its neighbours, about 39 in a cluster of 2^20 nodes.
 pub const MAX_LIVES: usize = 1024;
 
-/// What a process says of itself in its greeting.
+/// What a process says about itself in its greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Greeter {
     /// The boot of its life.
     pub boot: u64,
-    /// Its signature for that boot holds.
+    /// Whether its signature for that boot holds.
     pub is_proven: bool,
-    /// It has been counted with others in this life. If not, it is starting.
+    /// Whether it was counted with other nodes in this life. If not, it is starting.
     pub is_member: bool,
 }
 
 /// The process of the same identity that holds a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// Its greeting. Its membership is that of today.
+    /// The holder's greeting, with its present membership.
     pub greeter: Greeter,
-    /// The greeting comes from the very address of this link, where only one process can
+    /// Whether the greeting comes from the very address of this link, where only one process can
     /// be, or from a process that has both connections.
     pub is_same_place: bool,
 }
@@ -73,29 +73,29 @@ pub struct Holder {
 /// What the holder of a link answered when it was asked about the new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Nothing within a beat.
+    /// No answer within a beat.
     Silence,
-    /// The connection is its own.
+    /// The connection belongs to the holder itself.
     Own,
-    /// The connection is of another process.
+    /// The connection belongs to another process.
     Foreign,
 }
 
-/// What becomes of a process that greets.
+/// The outcome for a process that greets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admission {
-    /// It is admitted. If there is a holder, it is the same process.
+    /// The process is admitted. If there is a holder, it is the same process.
     Admitted,
-    /// It is admitted, and the holder's process is gone.
+    /// The process is admitted, and the holder's process is gone.
     Replaces,
-    /// The holder is to be asked first.
+    /// The holder has to be asked first.
     Asks,
-    /// A newer life of its identity is proven, which it is shown.
+    /// A newer life of the identity is proven, and the process is shown that life.
     Outdated,
-    /// Another process of its identity lives, and stays.
+    /// Another process of the identity lives and stays.
     Refused,
-    /// It is admitted. The holder lives; its link is closed, it is shown the new life when it
-    /// greets again, and ends.
+    /// The process is admitted. The holder lives: its link is closed, it is shown the new life when
+    /// it greets again, and it ends.
     Displaces,
 }
 
@@ -138,23 +138,23 @@ pub fn admission(
     }
 }
 
-/// What a process does that is shown a life of its own identity, whose signature holds.
+/// The reaction of a process that is shown a life of its own identity, with a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Consequence {
-    /// Nothing: that life is over, or it is this one.
+    /// The process ignores it: that life is over, or is its own.
     Nothing,
-    /// It begins a life above that boot: at once while it is starting; a member closes its
-    /// links for that, once a minute at most.
+    /// The process begins a life above that boot: at once if it is starting. A member closes its
+    /// links first, once a minute at most.
     NewLife {
-        /// The least boot of that life.
+        /// The least boot of the new life.
         least: u64,
     },
-    /// It looks for that process, and ends if it finds it.
+    /// The process looks for the other one, and ends if it finds it.
     Search,
 }
 
-/// Judge what a process in the life `own` is shown. `lives` says that the process which was
-/// shown is said to live.
+/// How a process in the life `own` reacts to the boot `shown`. `lives` says whether the process
+/// with that boot is reported to live.
 pub fn consequence(own: Greeter, shown: u64, lives: bool) -> Consequence {
     if shown <= own.boot || shown >= BOOT_MAX {
         return Consequence::Nothing;
@@ -165,8 +165,7 @@ pub fn consequence(own: Greeter, shown: u64, lives: bool) -> Consequence {
     }
 }
 
-/// The newest proven life of each peer that was admitted, with its proof; at most
-/// [`MAX_LIVES`].
+/// The newest proven life of each admitted peer, with its proof; at most [`MAX_LIVES`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lives<I, P> {
     newest: BTreeMap<I, Life<P>>,
@@ -181,7 +180,7 @@ struct Life<P> {
 }
 
 impl<I: Id, P> Lives<I, P> {
-    /// None yet.
+    /// No lives yet.
     pub const fn new() -> Self {
         Self {
             newest: BTreeMap::new(),
@@ -189,8 +188,8 @@ impl<I: Id, P> Lives<I, P> {
         }
     }
 
-    /// A proven life was admitted. Of the same boot the newer proof is kept, which may be
-    /// by a renewed certificate. Returns whether another peer's life was forgotten for it.
+    /// Note that a proven life was admitted. For an equal boot the newer proof is kept, which may
+    /// come from a renewed certificate. Returns whether another peer's life was forgotten for it.
     pub fn note(&mut self, peer: I, boot: u64, proof: P) -> bool {
         if self.newest(peer).is_some_and(|(newest, _)| newest > boot) {
             return false;
@@ -290,7 +289,7 @@ mod tests {
             (starting(5), Some(5), Admitted),
             (bare(starting(6)), Some(5), Asks),
             (bare(starting(5)), None, Admitted),
-            // Its state is lost: it is shown what it does not know.
+            // The process has lost its state, and is shown the newest life.
             (starting(4), Some(5), Outdated),
             (bare(starting(4)), None, Asks),
         ] {
@@ -299,7 +298,7 @@ mod tests {
         }
     }
 
-    /// The whole table of a process that is linked elsewhere.
+    /// The whole table for a process whose identity is linked from elsewhere.
     #[test]
     fn a_starting_process_stays_outside_while_the_holder_answers() {
         for holder in [starting(5), member(5)] {
@@ -328,7 +327,7 @@ mod tests {
             (member(4), member(5), Some(Foreign), Refused),
             (member(4), member(5), Some(Silence), Outdated),
             (member(5), member(5), Some(Foreign), Refused),
-            // A holder that is starting was there first.
+            // The holder is starting, too, and came first.
             (member(6), starting(5), Some(Foreign), Refused),
         ] {
             let judged = admission(greeter, Some(5), elsewhere(holder), answer);

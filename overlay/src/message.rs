@@ -1,4 +1,4 @@
-//! Everything that overlay machines say to each other.
+//! All messages between overlay machines.
 
 pub mod census;
 pub mod detector;
@@ -13,45 +13,44 @@ use serde::{Deserialize, Serialize};
 use crate::stamp::Mark;
 use crate::{clique, fingers, ring, spanning};
 
-/// A message between two overlays: that of one layer.
+/// A message between two overlays; each belongs to one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// Parents, children, merging.
+    /// Messages about parents, children and merging.
     Tree(tree::Message<I>),
-    /// [BMG09] Algorithm 1.
+    /// Messages of [BMG09] Algorithm 1.
     Ring(ring::Message<I>),
-    /// Sizes and ranks.
+    /// Messages about sizes and ranks.
     Census(census::Message<I>),
-    /// [BMG09] Algorithm 2.
+    /// Messages of [BMG09] Algorithm 2.
     Fingers(fingers::Message<I, Mark<I>>),
-    /// Signs of life.
+    /// Signs of life, rumours and goodbyes.
     Detector(detector::Message<I>),
-    /// What another has to say to one that it cannot reach.
+    /// A message to a peer that its sender cannot reach, and its carriage.
     Relayed(relayed::Message<I>),
-    /// [FC]: before there is a tree.
+    /// Messages of [FC], before there is a tree.
     Clique(clique::Message<I>),
-    /// [FC], in an arbitrary graph: before there is a tree.
+    /// Messages of [FC] in an arbitrary graph, before there is a tree.
     Spanning(spanning::Message<I>),
 }
 
-/// The place of a message in the queue to its receiver. A newer message of equal
-/// slot replaces an older one and keeps its place: what maintenance says is
-/// idempotent state, and a bounded queue in order would starve some of it for
-/// ever. Rumours are told once, so two batches of them become one: see
-/// [`Message::merge`].
+/// The slot of a message in the queue to its receiver. A newer message with an equal slot replaces
+/// an older one and keeps its place. Maintenance messages are idempotent state; a bounded queue in
+/// order would starve some of them for ever. A rumour is sent only once, so two batches of rumours
+/// are merged: see [`Message::merge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot<I> {
-    /// Which kind of message.
+    /// The kind of the message.
     pub kind: u8,
-    /// The finger level, 0 elsewhere.
+    /// The finger level; 0 for other messages.
     pub level: u8,
-    /// Whom the message is about, where two about different peers must not
-    /// replace each other.
+    /// The peer that the message is about, if messages about different peers must not replace each
+    /// other.
     pub subject: Option<I>,
 }
 
 impl<I> Message<I> {
-    /// What kind of message it is, for metrics.
+    /// The kind of the message, for metrics.
     pub const fn name(&self) -> &'static str {
         use detector::Message as Detector;
         use tree::Message as Tree;
@@ -94,8 +93,7 @@ impl<I> Message<I> {
 }
 
 impl<I> Message<I> {
-    /// Whether the message may be lost: it says no more than will be said again
-    /// with one of the next beats.
+    /// Whether the message may be lost, because one of the next beats repeats its content.
     pub const fn may_be_lost(&self) -> bool {
         match self {
             Self::Detector(detector::Message::Beat { mark, reply }) => mark.is_none() && !*reply,
@@ -108,7 +106,7 @@ impl<I> Message<I> {
 }
 
 impl<I: Copy> Message<I> {
-    /// The message's slot.
+    /// The slot of the message.
     pub fn slot(&self) -> Slot<I> {
         let (kind, level, subject) = match self {
             Self::Tree(message) => {
@@ -118,7 +116,7 @@ impl<I: Copy> Message<I> {
             Self::Ring(message) => (20 + message.slot(), 0, None),
             Self::Census(message) => match message {
                 census::Message::Size { .. } => (30, 0, None),
-                // One or the other says what is in force.
+                // Both tell a child what is in force.
                 census::Message::Place { .. } | census::Message::InForce { .. } => (31, 0, None),
             },
             Self::Fingers(message) => {
@@ -159,14 +157,13 @@ impl<I: Copy> Message<I> {
         }
     }
 
-    /// Whether an older message of the same slot must not be lost to this one.
+    /// Whether an older message of the same slot has to be merged with this one, not replaced.
     pub const fn is_merged(&self) -> bool {
         matches!(self, Self::Detector(detector::Message::Rumours(_)))
     }
 
-    /// What waits in the place of `older` and `self`, a newer message of the same slot:
-    /// the newer one, or both if they are batches of rumours. Also returns how many rumours
-    /// found no room.
+    /// Merge with `older`, an earlier message of the same slot: two batches of rumours become one;
+    /// otherwise the newer message stays. Also returns how many rumours found no room.
     #[must_use]
     pub fn merge(self, older: Self) -> (Self, usize)
     where
@@ -182,8 +179,8 @@ impl<I: Copy> Message<I> {
         }
     }
 
-    /// The peers that this message introduces: the receiver may want to speak to
-    /// them, so the transport tells it where they are.
+    /// The peers that this message introduces. The receiver may want to send to them, so the
+    /// transport adds their addresses.
     pub fn introduces(&self) -> Vec<I> {
         match self {
             Self::Tree(message) => match message {

@@ -1,10 +1,10 @@
 //! Enums whose values people write by name: on command lines, in settings, in receipts.
 //!
-//! The macro [`named!`](crate::named!) makes all lists of such an enum out of one: its values,
-//! their names and what they mean. A value that is added stands in each of them.
+//! The macro [`named!`](crate::named!) derives all lists of such an enum from one: its values,
+//! their names and their meanings. So a new value is in each of them.
 
-/// Defines an enum with a name for each value, and `ALL`, `name`, `named`, `about` and
-/// `names` with it. What stands above a value is the help that users read.
+/// Defines an enum with a name for each value, and with it `ALL`, `name`, `named`, `about` and
+/// `names`. The doc comment of a value is its help for users.
 ///
 /// ```
 /// binomesh_overlay::named! {
@@ -45,7 +45,7 @@ macro_rules! named {
                 }
             }
 
-            /// What it means.
+            /// The meaning of the value, for users.
             pub fn about(self) -> &'static str {
                 let text = match self {
                     $( Self::$value => concat!($($about),+) ),+
@@ -53,12 +53,12 @@ macro_rules! named {
                 text.trim()
             }
 
-            /// The value of this name.
+            /// The value with this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.name() == name)
             }
 
-            /// All names as people list them, with `last` before the last one.
+            /// All names as people list them, with the word `last` before the last name.
             pub fn names(last: &str) -> String {
                 $crate::named::listed(&Self::ALL.map(Self::name), last)
             }
@@ -72,7 +72,7 @@ macro_rules! named {
     };
 }
 
-/// Words as people list them: commas between them, and `last` before the last one.
+/// Words as people list them: commas between them, and the word `last` before the last one.
 pub fn listed(words: &[&str], last: &str) -> String {
     match words {
         [] => String::new(),

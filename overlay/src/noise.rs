@@ -1,17 +1,16 @@
 //! Seeded noise for jitter and names.
 //!
-//! A machine's whole state must be `Eq` and `Hash`, so that a checker sees it;
-//! a generator of one word (SplitMix64) is enough for jitter and nonces. It is
-//! not for secrets.
+//! A machine's whole state must be `Eq` and `Hash`, so that a checker sees all of it. A generator
+//! with one word of state (SplitMix64) is enough for jitter and nonces. It is not for secrets.
 
 use std::time::Duration;
 
-/// A stream of noise, fixed by its seed.
+/// A stream of noise, determined by its seed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Noise(u64);
 
 impl Noise {
-    /// The stream of this seed.
+    /// The stream for this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -30,7 +29,7 @@ impl Noise {
         self.next().is_multiple_of(n)
     }
 
-    /// One of `choices`, none if there are none.
+    /// A random element of `choices`; none if there are none.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
         let count = choices.len().max(1) as u64;
         choices.get((self.next() % count) as usize).copied()
@@ -43,7 +42,7 @@ impl Noise {
         base * 3 / 4 + base / 2 * part / 1024
     }
 
-    /// The same within a sixteenth of `base`: for what others time by.
+    /// A duration within a sixteenth of `base`, for periods that other nodes measure time by.
     pub fn slight_jitter(&mut self, base: Duration) -> Duration {
         base * 3 / 4 + self.jitter(base / 4)
     }

@@ -1,4 +1,4 @@
-//! What a machine asks of its host.
+//! The effects that a machine asks of its host.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ pub enum Effect<I, M, T, E> {
     Send {
         /// The receiver.
         to: I,
-        /// What it gets.
+        /// The message that the receiver gets.
         message: M,
     },
-    /// Fire `timer` once, `after` from now; an armed timer of equal value is
-    /// replaced, so a machine never sees a stale one.
+    /// Fire `timer` once, `after` from now. An armed timer of equal value is replaced, so a machine
+    /// never meets a stale one.
     Arm {
         /// The timer, which is also its key.
         timer: T,
@@ -23,21 +23,21 @@ pub enum Effect<I, M, T, E> {
     },
     /// Forget `timer` if it is armed.
     Disarm {
-        /// The timer.
+        /// The timer to forget.
         timer: T,
     },
-    /// Tell the owner that something happened.
+    /// Tell the owner of the machine that something happened.
     Event(E),
     /// Keep a link to this peer open from now on.
     Connect(I),
     /// The link to this peer is no longer needed by this side.
     Disconnect(I),
-    /// This node itself has found the peer silent: the link to it, if there is one, may be
-    /// dead though nothing has closed it. Make another beside it.
+    /// This node itself has found the peer silent. The link to it, if there is one, may be dead
+    /// though nothing has closed it: make another beside it.
     Doubt(I),
 }
 
-/// The effects of one input, in order. Nobody reads it to decide something.
+/// The effects of one input, in order. No machine reads it to decide something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outbox<I, M, T = (), E = ()> {
     effects: Vec<Effect<I, M, T, E>>,
@@ -87,8 +87,7 @@ impl<I, M, T, E> Outbox<I, M, T, E> {
         self.effects.push(Effect::Doubt(peer));
     }
 
-    /// Let `change` look at every message, as the last thing before the host
-    /// does: it may go another way.
+    /// Let `change` redirect each message, as the last step before the host sends it.
     pub fn reroute(&mut self, mut change: impl FnMut(&mut I, &mut M)) {
         for effect in &mut self.effects {
             if let Effect::Send { to, message } = effect {
@@ -97,13 +96,12 @@ impl<I, M, T, E> Outbox<I, M, T, E> {
         }
     }
 
-    /// Take the effects, in order; the outbox is empty afterwards and keeps its
-    /// memory.
+    /// Take the effects, in order. The outbox is empty afterwards and keeps its memory.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect<I, M, T, E>> + '_ {
         self.effects.drain(..)
     }
 
-    /// Whether nothing was asked for.
+    /// Whether the outbox has no effects.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }

@@ -1,10 +1,10 @@
-//! Where a member stands: epoch, population and rank, with the ring's arithmetic.
+//! The place of a member: epoch, population and rank, with the arithmetic of the ring.
 
 use serde::{Deserialize, Serialize};
 
 use crate::noise::Noise;
 
-/// How many members an epoch has: 1 ..= [`Population::MAX`].
+/// The number of members in an epoch: 1 ..= [`Population::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Population(u32);
@@ -17,7 +17,7 @@ pub struct InvalidPopulation(pub u32);
 impl Population {
     /// The largest population; it fixes the number of finger levels.
     pub const MAX: u32 = 1 << MAX_LEVELS;
-    /// A lone node.
+    /// The population of a lone node.
     pub const ONE: Self = Self(1);
 
     /// A population of `count` members, if that is possible.
@@ -88,8 +88,8 @@ impl Rank {
         Self(((self.0 as u64 + n - distance as u64 % n) % n) as u32)
     }
 
-    /// Whether this rank lies strictly between two others on the way clockwise
-    /// from the first to the second; a whole turn if they are the same.
+    /// Whether this rank lies strictly between two others on the way clockwise from `first` to
+    /// `second`. If these are equal, the way is a whole turn.
     pub const fn is_between(self, first: Self, second: Self, population: Population) -> bool {
         let gap = match first.distance_to(second, population) {
             0 => population.0,
@@ -122,16 +122,16 @@ pub struct Epoch<I> {
 /// A member's place in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Placement<I> {
-    /// Which numbering.
+    /// The epoch of the numbering.
     pub epoch: Epoch<I>,
-    /// How many members it has.
+    /// How many members the epoch has.
     pub population: Population,
-    /// Which position is mine.
+    /// The rank of the member.
     pub rank: Rank,
 }
 
 impl<I> Epoch<I> {
-    /// Any at all of this root, as a transient fault may leave it.
+    /// An arbitrary epoch of this root, as a transient fault may leave it.
     pub(crate) fn scrambled(noise: &mut Noise, root: I) -> Self {
         let (boot, counter, nonce) = (noise.next() % 3, noise.next() % 3, noise.next() % 3);
         Self {
@@ -144,7 +144,7 @@ impl<I> Epoch<I> {
 }
 
 impl<I> Placement<I> {
-    /// Any at all in an epoch of this root, as a transient fault may leave it.
+    /// An arbitrary placement in an epoch of this root, as a transient fault may leave it.
     pub(crate) fn scrambled(noise: &mut Noise, root: I) -> Self {
         let population = Population::new(1 + noise.next() as u32 % 40).unwrap_or(Population::ONE);
         let rank = Rank(noise.next() as u32 % population.get());

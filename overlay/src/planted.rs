@@ -1,7 +1,7 @@
 //! Named bugs that tests switch on to see the tests go red.
 //!
-//! A machine asks [`Planted::has`] at the one line that a bug would break. In a
-//! build without the feature `planted` the answer is a constant `false`.
+//! A machine asks [`Planted::has`] at the line that the bug would break. In a build without the
+//! feature `planted` the answer is a constant `false`.
 
 use std::str::FromStr;
 
@@ -11,12 +11,12 @@ named! {
     /// A bug that can be planted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Bug {
-        /// Ring rule 4 takes an Info from anybody, not only from a child.
+        /// Ring rule 4 takes an Info from any node, not only from a child.
         Rule4Guard = "rule-4-guard",
         /// Finger rules forward while 2^(i+1) ≤ N instead of < N, as printed in
         /// [BMG09] Alg. 2, rule 3.
         LevelBound = "level-bound",
-        /// Nothing is repeated: a rule fires once and never again.
+        /// A rule fires once and is never repeated.
         MissingRefresh = "missing-refresh",
         /// Ring rules 4 and 5 set the predecessor but send no B_Connect.
         LostBConnect = "lost-b-connect",
@@ -27,19 +27,19 @@ named! {
         /// The relay waits until a delegate that has no room has some, even for a copy that
         /// is for the delegate alone.
         WaitForRoom = "wait-for-room",
-        /// A node that is called down does not answer.
+        /// A node that is called down does not answer the accusation.
         DroppedRefutation = "dropped-refutation",
-        /// Silence alone makes a peer down, after one beat and unasked.
+        /// A silent peer is down after one beat, without a ping.
         VerdictWithoutProbe = "verdict-without-probe",
-        /// Ranks are handed on by the newest count and not by the one that the root
-        /// counted with.
+        /// Ranks are handed on by the newest count instead of the frozen one by which the root
+        /// counted.
         UnfrozenOffsets = "unfrozen-offsets",
-        /// A node that has lost its parent takes children all the same.
+        /// A node that has lost its parent accepts children all the same.
         OrphansAcceptChildren = "orphans-accept-children",
-        /// A place is taken from anybody and for any count, if the number of its epoch
-        /// is larger.
+        /// A node takes a place from any sender and for any count if the number of its epoch is
+        /// larger.
         LargerEpoch = "larger-epoch",
-        /// A node that has probed in vain for a while stops.
+        /// A node that has probed without success for a while stops probing.
         ProbingStops = "probing-stops",
         /// Lost peers are never forgotten.
         UnboundedLost = "unbounded-lost",
@@ -59,7 +59,7 @@ impl FromStr for Bug {
     }
 }
 
-/// Which bug, if any, a machine runs with. The default is none.
+/// The bug, if any, that a machine runs with. The default is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Planted(#[cfg(feature = "planted")] Option<Bug>);
 
@@ -71,7 +71,7 @@ impl Planted {
     #[cfg(not(feature = "planted"))]
     pub const NONE: Self = Self();
 
-    /// Run with this bug.
+    /// A machine that runs with this bug.
     #[cfg(feature = "planted")]
     pub const fn new(bug: Bug) -> Self {
         Self(Some(bug))

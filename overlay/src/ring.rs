@@ -8,11 +8,11 @@
 //!    c   d                B_Connect goes from there to the leaf.
 //! ```
 //!
-//! On a stable tree the ring is the tree's preorder, and nothing changes any
-//! more: the algorithm is silent, though rules 1 and 3 keep being applied.
+//! On a stable tree the ring is the tree's preorder, and its neighbours never change, although
+//! rules 1 and 3 are applied again and again.
 //!
-//! Not here: the tree itself (read through [`Family`]) and when rules 1 and 3
-//! are applied ([`Backoff`](crate::backoff::Backoff)).
+//! Not here: the tree itself (read through [`Family`]), and when rules 1 and 3 are applied
+//! ([`Backoff`](crate::backoff::Backoff)).
 
 use serde::{Deserialize, Serialize};
 
@@ -21,27 +21,27 @@ use crate::id::Id;
 use crate::outbox::Outbox;
 use crate::planted::{Bug, Planted};
 
-/// What the ring reads of the tree around one process.
+/// The part of the tree around one process that the ring reads.
 pub trait Family<I> {
     /// This process.
     fn me(&self) -> I;
 
-    /// Its parent; a root has none.
+    /// The parent of this process; a root has none.
     fn parent(&self) -> Option<I>;
 
-    /// The first of its children; a leaf has none.
+    /// The first child of this process; a leaf has none.
     fn first_child(&self) -> Option<I>;
 
-    /// The child after `child`: `Some(None)` after the last one, `None` if
-    /// `child` is no child of this process.
+    /// The sibling after `child`: `Some(None)` if `child` is the last one, `None` if `child` is no
+    /// child of this process.
     fn next_sibling_of(&self, child: I) -> Option<Option<I>>;
 }
 
-/// The messages of [BMG09] Algorithm 1. Each is idempotent and a newer one
-/// replaces an older one of its kind between the same two processes.
+/// The messages of [BMG09] Algorithm 1. Each is idempotent, and a newer one replaces an older one
+/// of its kind between the same two processes.
 ///
-/// Departure: F_Connect and B_Connect carry no identifier. In the paper it is
-/// always the sender's, and the transport knows the sender for certain.
+/// Departure: F_Connect and B_Connect carry no identifier. In the paper it is always the sender's,
+/// and the transport knows the sender for certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
     /// To the first child: I am your predecessor.
@@ -55,7 +55,7 @@ pub enum Message<I> {
 }
 
 impl<I> Message<I> {
-    /// The slot it takes between two processes: a newer message of the same slot
+    /// The slot that the message takes between two processes: a newer message of the same slot
     /// replaces an older one.
     pub const fn slot(&self) -> u8 {
         match self {
@@ -107,8 +107,8 @@ impl<I: Id> Ring<I> {
                 out.send(parent, Message::Info(family.me()));
                 Changed::NO
             }
-            // Departure: a lone root has nobody to send Info to and is in no
-            // ring; a leaf without a parent clears what it believed.
+            // Departure: a lone root sends no Info, as it has no parent, and is in no ring. It
+            // clears both neighbours.
             (None, None) => Changed::set(self, Self::default()),
         }
     }
@@ -147,7 +147,7 @@ impl<I: Id> Ring<I> {
         self.predecessor.is_some() && self.successor.is_some()
     }
 
-    /// [BMG09] Alg. 1, rule 2: from my parent.
+    /// [BMG09] Alg. 1, rule 2: F_Connect, only from my parent.
     fn on_f_connect<F: Family<I>>(&mut self, from: I, family: &F) -> Changed {
         if family.parent() != Some(from) {
             return Changed::NO;
@@ -155,11 +155,11 @@ impl<I: Id> Ring<I> {
         Changed::set(&mut self.predecessor, Some(from))
     }
 
-    /// [BMG09] Alg. 1, rule 4: from one of my children. The leaf belongs to the
-    /// next child, to whoever my parent finds, or, at the root, to me.
+    /// [BMG09] Alg. 1, rule 4: Info, only from one of my children. The leaf's successor is the next
+    /// child; after the last child my parent finds it; at the root it is me.
     ///
-    /// Departure: a leaf that cannot be the last one under that child is
-    /// ignored, so that a liar cannot name its parent or its siblings.
+    /// Departure: a leaf that cannot be the last one under that child is ignored. So a liar can
+    /// name neither its parent nor its siblings.
     fn on_info<F, M, T, E>(
         &mut self,
         from: I,
@@ -188,10 +188,10 @@ impl<I: Id> Ring<I> {
         Changed::NO
     }
 
-    /// [BMG09] Alg. 1, rule 5: an earlier sibling's last leaf is before me.
+    /// [BMG09] Alg. 1, rule 5: Ask_Connect. The last leaf of an earlier sibling is before me.
     ///
-    /// Departure: only from my parent, and never me, my parent or a child of
-    /// mine; the paper takes any leaf from anybody.
+    /// Departure: only from my parent, and never about me, my parent or a child of mine. The paper
+    /// takes any leaf from any process.
     fn on_ask_connect<F, M, T, E>(
         &mut self,
         from: I,
@@ -210,10 +210,10 @@ impl<I: Id> Ring<I> {
         self.couple(leaf, planted, out)
     }
 
-    /// [BMG09] Alg. 1, rule 6: the successor that my Info found.
+    /// [BMG09] Alg. 1, rule 6: B_Connect, from the successor that my Info found.
     ///
-    /// Departure: only a leaf with a parent takes it; the successor of anybody
-    /// else is its first child (rule 1), and a lone root has none.
+    /// Departure: only a leaf with a parent takes it. The successor of any other process is its
+    /// first child (rule 1), and a lone root has none.
     fn on_b_connect<F: Family<I>>(&mut self, from: I, family: &F) -> Changed {
         let is_leaf = family.first_child().is_none() && family.parent().is_some();
         if !is_leaf || from == family.me() {
@@ -222,7 +222,7 @@ impl<I: Id> Ring<I> {
         Changed::set(&mut self.successor, Some(from))
     }
 
-    /// Take `leaf` as the predecessor and tell it, in rules 4 and 5.
+    /// Take `leaf` as the predecessor, and tell it so, in rules 4 and 5.
     fn couple<M, T, E>(
         &mut self,
         leaf: I,

@@ -1,4 +1,4 @@
-//! What goes into the overlay machine and what comes out.
+//! The inputs, timers and events of the overlay machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,53 +8,53 @@ use crate::{Message, Outbox, Population};
 /// The outbox of an overlay.
 pub type Out<I> = Outbox<I, Message<I>, Timer, Event<I>>;
 
-/// What happens to an overlay.
+/// An input of an overlay.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
     /// The process has started; comes first and once.
     Start,
     /// A message came from an authenticated peer.
     Message {
-        /// Who sent it, as the transport knows it.
+        /// The sender, as the transport knows it.
         from: I,
-        /// What it says.
+        /// The message itself.
         message: Message<I>,
     },
-    /// An authenticated peer has said something to another machine.
+    /// An authenticated peer has sent a message to another machine.
     Heard {
-        /// Who.
+        /// The sender of the message.
         peer: I,
     },
-    /// The transport of one of [`Overlay::silent_neighbours`] has acknowledged
-    /// something since it was looked at last.
+    /// Since the last look the transport of one of [`Overlay::silent_neighbours`] has acknowledged
+    /// a packet.
     ///
     /// [`Overlay::silent_neighbours`]: crate::Overlay::silent_neighbours
     Acknowledged {
-        /// Whose.
+        /// The peer whose transport acknowledged.
         peer: I,
     },
     /// A timer has fired.
     Timer {
-        /// Which.
+        /// The timer that has fired.
         timer: Timer,
-        /// How much later than asked for.
+        /// How much later than asked for the timer has fired.
         late: Duration,
     },
     /// A link is up.
     LinkUp {
-        /// To whom.
+        /// The peer at the other end.
         peer: I,
         /// The life of that peer's process.
         boot: u64,
     },
-    /// The link is down and was not closed by either side on purpose.
+    /// The link is down, and neither side closed it on purpose.
     LinkDown {
-        /// To whom.
+        /// The peer at the other end.
         peer: I,
     },
     /// Leave the overlay gracefully.
     Leave {
-        /// This node's goodbye, signed; without, others take it for down.
+        /// This node's signed goodbye; without it the others take the node for down.
         proof: Option<Vec<u8>>,
     },
 }
@@ -66,7 +66,7 @@ pub enum Timer {
     Seek,
     /// Beat, and repeat what may have been lost.
     Beat,
-    /// Judge silence.
+    /// Look for silent peers and judge them.
     Watch,
     /// Apply the spontaneous rules of ring and fingers again.
     Refresh,
@@ -74,75 +74,75 @@ pub enum Timer {
     Confirm,
     /// Probe the next lost contact.
     Probe,
-    /// No change for a while: name an epoch.
+    /// The members have not changed for a while: name an epoch.
     EpochSettled,
-    /// Changes have gone on for long enough: name an epoch.
+    /// The members have changed for long enough: name an epoch.
     EpochLatest,
-    /// Forget the previous epoch.
+    /// Forget the fingers of the previous epoch.
     Retire,
-    /// Judge those who were accused by others.
+    /// Judge the peers that others have accused.
     Judge,
-    /// Tell others what was found out about peers.
+    /// Tell other nodes what was found out about peers.
     Share,
-    /// Tell the parent what changed while there were too many reports.
+    /// Tell the parent the last change while there were too many reports.
     Report,
     /// No further peer was met, or no answer came, for a while.
     GatherQuiet,
-    /// Peers have been met for long enough, or latecomers answered.
+    /// The meeting of peers, or the answering of latecomers, has taken long enough.
     GatherLatest,
 }
 
-/// What an overlay tells its owner.
+/// An event of an overlay, for its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<I> {
     /// The placement or a finger of the current epoch changed.
     View,
-    /// A peer is down: its silence, or another's word for it.
+    /// A peer is down, by its silence or by the word of another node.
     Down(I),
-    /// A peer has left: its own word, which its host has found proven.
+    /// A peer has left, by its own word, which the host has found proven.
     Left {
-        /// Who.
+        /// The peer that has left.
         peer: I,
-        /// In which life of its process.
+        /// The life of its process that has ended.
         boot: u64,
     },
-    /// A peer that was called down, or has left, is up.
+    /// A peer that was taken for down, or has left, is up.
     Up(I),
-    /// A peer is no longer called down: nobody has heard of it for so long that what
-    /// was said of it has expired. It may be tried again.
+    /// A peer no longer counts as down: no node has spoken of it for so long that the rumours about
+    /// it have expired. It may be tried again.
     Expired(I),
-    /// The neighbours in the ring are others than before.
+    /// The ring neighbours have changed.
     Relinked,
-    /// This node stands in a new epoch.
+    /// This node has a place in a new epoch.
     Renumbered {
-        /// The population before, if it stood in one.
+        /// The population before, if the node had a place.
         from: Option<Population>,
         /// The population now.
         to: Population,
     },
-    /// A round of asking for a place ended in vain; the next follows.
+    /// A round of asking for a place has ended without success; the next one follows.
     Seeking {
-        /// How many rounds have.
+        /// How many rounds have ended.
         rounds: u32,
     },
 }
 
-/// Whether a node sees anything wrong from where it stands.
+/// The health of a node, as far as the node itself can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
     /// Nothing is wrong.
     Healthy,
-    /// It has no way to a root.
+    /// The node has no path to a root.
     Unanchored,
-    /// No epoch counts it yet.
+    /// No epoch has counted the node yet.
     Unplaced,
-    /// It is the root and is about to name an epoch.
+    /// The node is the root and is about to name an epoch.
     Counting,
-    /// Its parent has not told it its place for a while.
+    /// The parent has not told the node its place for a while.
     NoParent,
-    /// It lacks a ring neighbour.
+    /// A ring neighbour is unknown.
     NoRing,
-    /// It lacks a finger.
+    /// A finger is unknown.
     MissingFingers,
 }
 

@@ -1,5 +1,4 @@
-//! How a member proves that an entry of the binomial graph belongs where a
-//! message wants it.
+//! Stamps and marks: how a member proves that it belongs at a certain place of the binomial graph.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -9,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use crate::id::Id;
 use crate::placement::{Epoch, Placement, Population, Rank};
 
-/// What the arithmetic says about a mark.
+/// The result of comparing a mark with the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
-    /// The marked member stands exactly there.
+    /// The marked member has exactly the expected place.
     Holds,
-    /// It stands elsewhere in the same epoch.
+    /// The marked member has another place in the same epoch.
     Fails,
-    /// The mark belongs to another epoch and says nothing about this one.
+    /// The mark belongs to another epoch and proves nothing about this one.
     Foreign,
-    /// Marks are not in use: believe, as the paper does.
+    /// Marks are not used: believe the message, as the paper does.
     Absent,
 }
 
-/// Where a process stands, in so far as it can prove it. `()` proves nothing,
-/// as in [BMG09]; a [`Placement`] proves epoch and rank.
+/// The place of a process, as far as it can prove it. `()` proves nothing, as in [BMG09]; a
+/// [`Placement`] proves epoch and rank.
 pub trait Stamp: Clone + Eq + Hash + Debug {
-    /// What travels with an identifier.
+    /// The mark that travels with an identifier.
     type Mark: Copy + Eq + Hash + Debug;
 
-    /// The mark of the member `distance` places clockwise; mine at 0.
+    /// The mark of the member `distance` places clockwise; at 0 the process's own mark.
     fn ahead(&self, distance: u32) -> Self::Mark;
 
     /// The mark of the member `distance` places counterclockwise.
     fn behind(&self, distance: u32) -> Self::Mark;
 
-    /// The mark that lies `distance` places from `mark`, clockwise or
-    /// counterclockwise, if this process can tell.
+    /// The mark `distance` places from `mark`, clockwise or counterclockwise; none if this process
+    /// cannot compute it.
     fn from(&self, mark: Self::Mark, distance: u32, is_clockwise: bool) -> Option<Self::Mark>;
 
     /// Whether `mark` is the one `expected` here.
@@ -58,12 +57,12 @@ impl Stamp for () {
     }
 }
 
-/// An epoch and the rank of a member in it. A claim until it is judged.
+/// An epoch and the rank of a member in it. A mark is a claim until it is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Mark<I> {
-    /// Which numbering.
+    /// The epoch of the numbering.
     pub epoch: Epoch<I>,
-    /// Which position in it.
+    /// The rank in that numbering.
     pub rank: Rank,
 }
 

@@ -1,15 +1,15 @@
 //! Whether an overlay is the cluster's or an island.
 //!
-//! Evidence goes up with the sizes, the root's word comes down with the ranks, so that
-//! an island of several is one as a whole. What a member was told once is evidence for
-//! the rest of its life: a part of a partition has members of the cluster in it, whoever
-//! its root is.
+//! Evidence goes up with the sizes, and the root's word comes down with the ranks, so that all
+//! members of an island agree on it. A member that was once told that its overlay belongs to the
+//! cluster counts as evidence for the rest of its life. So each part of a partitioned cluster still
+//! has evidence, whichever member becomes its root.
 //!
-//! Not here: what a node takes for evidence (`overlay::island`).
+//! Not here: how a node finds its own evidence (`overlay::island`).
 
 use crate::message::census::Evidence;
 
-/// The evidence of one node, and the last word of its root.
+/// The evidence of one node, and the last word of its root about the overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Belonging {
     /// Whether the overlay is the cluster's, by the last word of its root.
@@ -19,7 +19,7 @@ pub(super) struct Belonging {
 }
 
 impl Belonging {
-    /// The root's word. Returns whether it is another than before.
+    /// Take the root's word. Returns whether the word differs from the one before.
     pub(super) fn hear(&mut self, belongs: bool) -> bool {
         let is_news = self.is_told != belongs;
         self.is_told = belongs;

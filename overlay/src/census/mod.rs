@@ -6,18 +6,18 @@
 //!   InForce{epoch, N}              parent → child  instead, to one that was not counted
 //! ```
 //!
-//! Each also says whether the overlay is the cluster's or an island (`belonging`).
+//! Each message also says whether the overlay is the cluster's or an island (`belonging`).
 //!
-//! A size carries the version of the count behind it, and the placement echoes
-//! it: ranks are handed on from the child list that was frozen in that version.
-//! A join during the wave is therefore never given a rank that the wave has
-//! given to somebody else: it waits for the next epoch.
+//! A size carries the version of the count behind it, and the placement echoes this version: a node
+//! hands on ranks according to the child list that it froze in that version. So a node that joins
+//! while the placements travel never gets a rank that another member was given; it waits for the
+//! next epoch.
 //!
-//! A death changes no rank. The rank stays *vacant*; what the sizes say of the
-//! ranks in force ([`Standing`]) tells the root how many are, and a member that
-//! returns takes its old one again ([`Census::recall`]).
+//! A death changes no rank: the rank stays *vacant*. The sizes carry which ranks are held
+//! ([`Standing`]), so the root knows how many are vacant. A member that returns takes its old rank
+//! again ([`Census::recall`]).
 //!
-//! Not here: who is a child (`tree`), when the root names an epoch (`overlay`).
+//! Not here: which nodes are children (`tree`), and when the root names an epoch (`overlay`).
 
 mod belonging;
 
@@ -29,11 +29,11 @@ use crate::seam::Out;
 use crate::{Epoch, Id, Placement, Population, Rank};
 use belonging::Belonging;
 
-/// How many frozen counts a node keeps. A placement that echoes an older one is
-/// ignored; the newer size is on its way to the root and brings a new epoch.
+/// How many frozen counts a node keeps. A placement that echoes an older count is ignored: the
+/// newer size is on its way to the root and brings a new epoch.
 const MAX_FROZEN: usize = 4;
 
-/// A count of a subtree, as it was when its size was told.
+/// A count of a subtree, frozen when its size was reported to the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Frozen<I> {
     version: u64,
@@ -42,7 +42,7 @@ struct Frozen<I> {
     children: Vec<(I, u64, Population)>,
 }
 
-/// What a child reported last.
+/// The last report of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Report<I> {
     version: u64,
@@ -55,46 +55,45 @@ struct Report<I> {
 /// What a root has to do about its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Need {
-    /// Nothing.
+    /// Every rank is held, or the placements are still on their way: wait.
     Nothing,
-    /// So many ranks are vacant, and everybody has one.
+    /// This number of ranks is vacant, and every member has a rank.
     Vacant(u32),
-    /// Somebody has no rank who may yet find its own: one that has restarted, or
-    /// anybody while ranks are vacant.
+    /// Some member has no rank and may yet find its own: a member that has restarted, or any member
+    /// while ranks are vacant.
     Recall,
-    /// The ranks are not in order, as when a member has moved and is still
-    /// counted where it was.
+    /// The ranks are not in order, for example because a member has moved and is still counted at
+    /// its old place.
     Disorder,
-    /// The epoch does not describe the members: name another.
+    /// The epoch does not describe the members: name another epoch.
     Epoch,
 }
 
-/// The numbering in force around a member that has no rank in it.
+/// The numbering in force around a member that has no rank in this numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InForce<I> {
-    /// Which numbering.
+    /// The epoch of the numbering.
     pub epoch: Epoch<I>,
-    /// How many ranks it has.
+    /// How many ranks the numbering has.
     pub population: Population,
-    /// Whether that overlay is the cluster's.
+    /// Whether the overlay with this numbering is the cluster's.
     pub belongs: bool,
 }
 
 /// The census layer of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Census<I> {
-    /// Whether I had an earlier life.
+    /// Whether this node had an earlier life.
     returns: bool,
     reports: BTreeMap<I, Report<I>>,
     /// The newest last; never empty.
     frozen: Vec<Frozen<I>>,
-    /// My place, and the count it was handed on with; a rank that was recalled
-    /// is mine alone and is handed on with none.
+    /// This node's place, and the frozen count from which its children get theirs. A recalled rank
+    /// has no frozen count: it is for this node alone.
     placed: Option<(Placement<I>, Option<Frozen<I>>)>,
-    /// What the parent says is in force, if I have no rank in it, and whether that
-    /// overlay is the cluster's.
+    /// The numbering that the parent says is in force, while this node has no rank in it.
     in_force: Option<InForce<I>>,
-    /// The rank in it that the parent says was mine.
+    /// The rank of this node in that numbering, as the parent remembers it.
     former: Option<Rank>,
     belonging: Belonging,
     /// Whether all children have reported.
@@ -102,9 +101,8 @@ pub struct Census<I> {
 }
 
 impl<I: Id> Census<I> {
-    /// The census of a node without children. `version` is where its versions
-    /// start: noise, so that no echo meant for an earlier boot fits. `returns`
-    /// says whether there was one.
+    /// The census of a node without children. Versions start at `version`: noise, so that no echo
+    /// meant for an earlier boot fits. `returns` says whether there was an earlier boot.
     pub fn new(version: u64, returns: bool) -> Self {
         let alone = Frozen {
             version,
@@ -154,7 +152,7 @@ impl<I: Id> Census<I> {
         let handed = noise.one_in(2).then(|| census.newest().clone());
         census.placed = root.map(|root| (Placement::scrambled(noise, root), handed));
         let in_force = root.map(|root| Placement::scrambled(noise, root));
-        // A copy: what is drawn after this does not depend on it.
+        // A copy of the generator, so that later draws of the caller stay the same for each seed.
         let noise = &mut noise.clone();
         census.in_force = in_force.map(|place| InForce {
             epoch: place.epoch,
@@ -169,12 +167,12 @@ impl<I: Id> Census<I> {
         census
     }
 
-    /// My place in the current epoch.
+    /// This node's place in the current epoch.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.placed.as_ref().map(|(placement, _)| *placement)
     }
 
-    /// The members of my subtree, as counted.
+    /// How many members this node's subtree has, as counted.
     pub fn size(&self) -> Population {
         self.newest().size
     }
@@ -191,7 +189,7 @@ impl<I: Id> Census<I> {
             .map_or(0, |report| report.size.get())
     }
 
-    /// Which ranks my subtree holds, as far as it is known.
+    /// Which ranks this node's subtree holds, as far as they are known.
     pub fn standing(&self) -> Option<Standing<I>> {
         let (placement, _) = self.placed.as_ref()?;
         let mut standing = Standing::of(placement);
@@ -204,15 +202,15 @@ impl<I: Id> Census<I> {
         Some(standing)
     }
 
-    /// How many of my subtree have no rank but had an earlier life.
+    /// How many members of this subtree have no rank but had an earlier life.
     fn returning(&self) -> u32 {
         let own = u32::from(self.returns && self.placed.is_none());
         let reports = self.reports.values().map(|report| report.returning);
         reports.fold(own, u32::saturating_add)
     }
 
-    /// The standing, if the parent should know it at once: everybody in my
-    /// subtree holds a rank, or they are out of order.
+    /// The standing, if the parent should know it at once: every member of the subtree holds a
+    /// rank, or the ranks are out of order.
     pub fn news(&self) -> Option<Standing<I>> {
         let size = self.size().get();
         self.standing()
@@ -230,11 +228,11 @@ impl<I: Id> Census<I> {
         if !standing.is_ordered {
             Need::Disorder
         } else if handed == Some(self.newest()) && size == standing.population.get() {
-            // As it was counted; the wave may still be on its way.
+            // The members are those that were counted; the placements may still be on their way.
             Need::Nothing
         } else if size != standing.count {
             match standing.vacant() {
-                // One that returns, and all below it, may be counted twice.
+                // A member that returns may be counted twice, and so may all members below it.
                 0 if self.returning() == 0 => Need::Epoch,
                 _ => Need::Recall,
             }
@@ -246,8 +244,8 @@ impl<I: Id> Census<I> {
         }
     }
 
-    /// A child reports its size and the ranks it holds. Returns whether it is the
-    /// first time: it does not know which numbering is in force.
+    /// A child reports its size and the ranks that it holds. Returns whether this is the first
+    /// report of the child, which then does not know yet which numbering is in force.
     pub fn on_size(
         &mut self,
         child: I,
@@ -268,9 +266,8 @@ impl<I: Id> Census<I> {
         self.reports.insert(child, report).is_none()
     }
 
-    /// Count again over the children as they are now, forgetting the reports of
-    /// former ones. Returns whether the count changed; the parent must then be
-    /// told.
+    /// Count again over the present children, and forget the reports of former children. Returns
+    /// whether the count changed; then the parent has to be told.
     pub fn recount(&mut self, children: impl Iterator<Item = I>) -> bool {
         let mut members = 0;
         let children = children.inspect(|_| members += 1);
@@ -283,8 +280,8 @@ impl<I: Id> Census<I> {
                 .retain(|id, _| counted.iter().any(|(child, ..)| child == id));
         }
         let sizes = counted.iter().map(|(_, _, size)| u64::from(size.get()));
-        // A sum above the bound can only come from a liar or from corruption;
-        // saturated, it is wrong but harmless and the next report mends it.
+        // Only a liar or corruption can cause a sum above the bound. The capped sum is wrong but
+        // harmless, and the next report corrects it.
         let total = (1 + sizes.sum::<u64>()).min(u64::from(Population::MAX)) as u32;
         let newest = self.newest();
         if counted == newest.children && total == newest.size.get() {
@@ -302,7 +299,7 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Tell the parent my size.
+    /// Tell the parent the size of this subtree.
     pub fn report(&self, parent: I, out: &mut Out<I>) {
         let Frozen { version, size, .. } = *self.newest();
         let standing = self.standing();
@@ -318,7 +315,7 @@ impl<I: Id> Census<I> {
         );
     }
 
-    /// As a root: take rank 0 in a new epoch and hand out the others.
+    /// As a root: take rank 0 in a new epoch and hand the other ranks to the children.
     pub fn open_epoch(&mut self, epoch: Epoch<I>, children: &[I], out: &mut Out<I>) {
         let frozen = self.newest().clone();
         let placement = Placement {
@@ -329,9 +326,9 @@ impl<I: Id> Census<I> {
         self.place(placement, frozen, children, out);
     }
 
-    /// As a child: the parent says where I am, and whether the overlay is the
-    /// cluster's. Returns whether my place changed. A place from a count that I do
-    /// not have, or that my subtree does not fit into, is ignored.
+    /// As a child: the parent names this node's place, and says whether the overlay is the
+    /// cluster's. Returns whether the place changed. A place is ignored if this node does not have
+    /// its count, or if the subtree does not fit into it.
     pub fn on_place(
         &mut self,
         placement: Placement<I>,
@@ -344,8 +341,8 @@ impl<I: Id> Census<I> {
         let current = self.placed.as_ref().and_then(|(_, frozen)| frozen.as_ref());
         let current = current.filter(|f| f.version == version);
         let Some(frozen) = known.or(current).cloned() else {
-            // It was given to this node by that count: in an earlier life, or
-            // before more was counted than is kept.
+            // The parent placed this node according to a count that the node no longer has: a count
+            // of an earlier life, or one of more than [`MAX_FROZEN`] counts ago.
             let in_force = InForce {
                 epoch: placement.epoch,
                 population: placement.population,
@@ -373,10 +370,10 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Whether I hold another rank of the same numbering. A member that moved while it
-    /// was counted has two, the second in the count of its new parent. It keeps the first:
-    /// others know it there, and messages of its own count the distances from there. The
-    /// other rank stays vacant, and the root names an epoch for it as for any vacancy.
+    /// Whether this node holds another rank of the same numbering. A member that moved while it was
+    /// counted gets two ranks, the second by the count of its new parent. It keeps the first: other
+    /// members know it there, and its own messages count distances from there. The other rank stays
+    /// vacant, and the root names another epoch as for any vacancy.
     fn is_elsewhere(&self, placement: &Placement<I>) -> bool {
         let mine = self.placed.as_ref().map(|(mine, _)| mine);
         mine.is_some_and(|mine| {
@@ -385,8 +382,8 @@ impl<I: Id> Census<I> {
         })
     }
 
-    /// As a child: the parent says which numbering is in force, whether that overlay
-    /// is the cluster's, and that it cannot give me a rank there.
+    /// As a child: the parent says which numbering is in force, and whether the overlay is the
+    /// cluster's, but has no rank in it for this node.
     pub fn on_in_force(&mut self, told: InForce<I>, children: &[I], out: &mut Out<I>) {
         let mine = self.placement().map(|mine| (mine.epoch, mine.population));
         let is_mine = mine == Some((told.epoch, told.population));
@@ -400,18 +397,19 @@ impl<I: Id> Census<I> {
         }
     }
 
-    /// The numbering that is in force around me while I have no rank in it.
+    /// The numbering in force around this node, while the node has no rank in it.
     pub fn in_force(&self) -> Option<(Epoch<I>, Population)> {
         let told = self.in_force?;
         Some((told.epoch, told.population))
     }
 
-    /// Whether the overlay in whose epoch I stand is the cluster's, by its root's word.
+    /// Whether the overlay in whose epoch this node stands is the cluster's, by the word of its
+    /// root.
     pub const fn belongs(&self) -> bool {
         self.belonging.is_told
     }
 
-    /// How my subtree is tied to the cluster.
+    /// How this subtree is tied to the cluster.
     pub fn evidence(&self) -> Evidence {
         let reports = self.reports.values().map(|report| report.evidence);
         let unknown = (!self.is_whole).then_some(Evidence::Unmet);
@@ -419,24 +417,24 @@ impl<I: Id> Census<I> {
         others.fold(self.belonging.own, Evidence::joined)
     }
 
-    /// How I am tied to the cluster. Whoever has been a member of it stays one.
+    /// Record how this node is tied to the cluster. A node that was a member once stays a member.
     pub fn find(&mut self, own: Evidence) {
         self.belonging.find(own);
     }
 
-    /// The overlay is the cluster's, or an island. The children are told at once if it
-    /// has become the cluster's, otherwise with the beat: on a cycle of corrupted parents
-    /// two words would chase each other.
+    /// Record whether the overlay is the cluster's or an island. Children are told at once if it
+    /// has become the cluster's, otherwise with the next beat: on a cycle of corrupted parents a
+    /// good and a bad word would chase each other.
     pub fn set_belongs(&mut self, belongs: bool, children: &[I], out: &mut Out<I>) {
         if self.belonging.hear(belongs) && belongs {
             self.beat(children, out);
         }
     }
 
-    /// Take back the rank that was mine in the numbering in force, if one of
-    /// `claims` or what the parent said lies between the ranks of my ring
-    /// neighbours. Nobody else was ever given it; that it lies there shows that
-    /// nobody else claims it. Returns whether I have a place now.
+    /// Take back this node's former rank in the numbering in force. Candidates are `claims` and the
+    /// rank that the parent remembers; the first candidate between the ranks of the ring neighbours
+    /// wins. No other member was ever given this rank, and the place between the neighbours shows
+    /// that no other member claims it. Returns whether the node has a place now.
     pub fn recall(&mut self, claims: &[Rank], before: Rank, after: Rank) -> bool {
         let Some(told) = self.in_force else {
             return false;
@@ -457,7 +455,7 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Repeat to the children where they are.
+    /// Repeat to the children their places, or the numbering in force.
     pub fn beat(&self, children: &[I], out: &mut Out<I>) {
         if let Some((placement, frozen)) = &self.placed {
             let belongs = self.belonging.is_told;
@@ -478,7 +476,7 @@ impl<I: Id> Census<I> {
         (self.in_force, self.former) = (None, None);
     }
 
-    /// Two counts of one version are one count: mend the older copy of it.
+    /// Two counts of one version must be equal: replace the placed one by the newest.
     pub fn mend(&mut self) {
         let newest = self.newest().clone();
         if let Some((_, Some(frozen))) = &mut self.placed
@@ -489,13 +487,13 @@ impl<I: Id> Census<I> {
     }
 
     fn newest(&self) -> &Frozen<I> {
-        // `new` puts one in, and nothing takes the last one out.
+        // `new` puts a count in, and nothing takes the last count out.
         &self.frozen[self.frozen.len() - 1]
     }
 }
 
-/// Tell the children that were counted in `frozen` their places, and the others
-/// what is in force.
+/// Tell each child that was counted in `frozen` its place, and every other child the numbering in
+/// force.
 fn hand_out<I: Id>(
     placement: Placement<I>,
     belongs: bool,

@@ -44,7 +44,7 @@ fn places(out: &mut Out<u32>) -> Vec<(u32, u32, u64)> {
     places.collect()
 }
 
-/// What a child with these ranks of epoch 1 says of itself.
+/// The standing of a child that holds these ranks of epoch 1.
 fn standing(first: u32, last: u32, count: u32) -> Option<Standing<u32>> {
     let placement = Placement {
         epoch: epoch(1),
@@ -76,7 +76,7 @@ fn a_death_leaves_a_rank_vacant() {
     census.on_size(7, 71, population(2), standing(1, 2, 2), 0, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Vacant(1));
-    // It is back, under another parent, and has no rank yet.
+    // The member is back, under another parent, and has no rank yet.
     census.on_size(5, 51, population(3), standing(4, 5, 2), 0, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Recall);
@@ -97,7 +97,7 @@ fn what_no_vacancy_explains_needs_an_epoch() {
 #[test]
 fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
     let mut census = root_of_six();
-    // It and its child hang under another parent, and are counted where they were.
+    // The member and its child hang under another parent, and are still counted at their old place.
     census.on_size(5, 51, population(4), standing(4, 5, 2), 1, Evidence::Unmet);
     census.recount([7, 5].into_iter());
     assert_eq!(census.need(), Need::Recall);
@@ -168,7 +168,7 @@ fn the_place_of_an_unknown_count_is_one_to_recall() {
     };
     assert!(!census.on_place(placement, 9, false, &[], &mut Out::new()));
     assert!(census.recall(&[], Rank(2), Rank(4)));
-    // A recalled rank is mine alone: children are told what is in force.
+    // A recalled rank is for one node alone: its children are told what is in force.
     let mut out = Out::new();
     census.beat(&[8], &mut out);
     let told: Vec<_> = sent(&mut out).collect();
@@ -206,7 +206,7 @@ fn a_join_during_the_wave_is_given_no_rank() {
         rank: Rank(4),
     };
     let mut out = Out::new();
-    // The root counted with version 101, in which 5 was not yet.
+    // The root counted by version 101, which did not include node 5 yet.
     assert!(census.on_place(placement, 101, false, &[5, 7], &mut out));
     assert_eq!(places(&mut out), [(7, 5, 70)]);
     let (epoch, population) = (placement.epoch, placement.population);
@@ -237,7 +237,7 @@ fn a_place_for_an_unknown_count_or_one_too_narrow_is_ignored() {
     assert!(census.placement().is_none() && out.is_empty());
 }
 
-/// Each child that is told whether the overlay is the cluster's.
+/// Which children are told whether the overlay is the cluster's, and what they are told.
 fn words(out: &mut Out<u32>) -> Vec<(u32, bool)> {
     let words = sent(out).filter_map(|(to, message)| match message {
         Message::Place { belongs, .. } | Message::InForce { belongs, .. } => Some((to, belongs)),
@@ -266,7 +266,7 @@ fn the_good_word_of_the_root_is_passed_on_at_once_and_remembered() {
     assert_eq!((words(&mut out), census.belongs()), (vec![(7, true)], true));
     assert!(!census.on_place(place, 101, true, &[7], &mut out));
     assert_eq!(words(&mut out), [], "no news");
-    // The next root knows nothing, and hears of it.
+    // The next root does not know that the overlay is the cluster's, and learns it from below.
     census.on_in_force(
         in_force(place.epoch, place.population, false),
         &[7],
@@ -276,7 +276,7 @@ fn the_good_word_of_the_root_is_passed_on_at_once_and_remembered() {
     census.beat(&[7], &mut out);
     assert_eq!(words(&mut out), [(7, false)], "with the beat");
     assert_eq!(census.evidence(), Evidence::Member);
-    // The word of another epoch is not for this one.
+    // A word about another epoch does not count for this one.
     census.on_in_force(in_force(epoch(2), place.population, true), &[7], &mut out);
     assert!(!census.belongs() && out.is_empty());
 }

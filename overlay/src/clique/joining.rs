@@ -7,18 +7,18 @@
 //! ```
 //!
 //! At the start every node is a cycle of its own. It asks one random node with a smaller
-//! identifier, once, to exchange successors. Two nodes of different cycles that exchange
-//! successors join them; two nodes of one cycle would split it. That never happens: who asked
-//! whom is a tree, since every question goes to a smaller identifier, and each exchange joins
-//! the two parts that its edge of the tree connects, in whatever order the exchanges come.
+//! identifier, once, to exchange successors. An exchange between two cycles joins them; an exchange
+//! within one cycle would split it. A split never happens. Every question goes to a smaller
+//! identifier, so the questions are the edges of a tree. Each exchange joins the two parts that its
+//! edge connects, whatever the order of the exchanges.
 //!
 //! Departure: [FC] asks any random node for a free place and keeps the first answer. That
 //! gives one ring in about e/N of all runs, and a last node may find only itself free.
 //!
-//! While a node waits for the answer it has no successor to give, so it keeps the questions
-//! of others until then. They wait for smaller identifiers only, hence never in a circle.
+//! A node that waits for the answer has no successor to give, so it keeps the questions of other
+//! nodes until then. Nodes wait for smaller identifiers only, hence never in a circle.
 //!
-//! Not here: the numbers of the members ([`ranking`](super::ranking)).
+//! Not here: the ranks of the members ([`ranking`](super::ranking)).
 
 use super::message::Body;
 use super::peers::Peers;
@@ -30,18 +30,18 @@ use crate::outbox::Outbox;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Joining<I> {
     me: I,
-    /// None while the exchange that this node asked for is under way.
+    /// The next node of the cycle; none while this node waits for the exchange that it asked for.
     successor: Option<I>,
-    /// Whom this node asked.
+    /// The node that this node asked for an exchange.
     asked: Option<I>,
     /// The smallest identifier of the cycle, once this node has joined one. It is the only
     /// node of the cycle that asked nobody.
     root: Option<I>,
-    /// Who asked this node and was answered, with how many nodes joined through it.
+    /// The nodes whose question was answered, each with the number of nodes that joined through it.
     joined: Vec<(I, u32)>,
-    /// Who asked before this node could answer, with its successor.
+    /// The nodes that wait for an answer, each with the successor that it gave.
     waiting: Vec<(I, I)>,
-    /// How many nodes the root counted; nobody joins any more.
+    /// How many nodes the root counted. From then on no node joins this ring.
     members: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Joining<I> {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing new.
+    /// The input changed nothing.
     Nothing,
     /// A question was answered or a count has grown.
     Progress,
@@ -58,7 +58,7 @@ pub(super) enum Step {
 }
 
 impl<I: Id> Joining<I> {
-    /// A cycle of its own, which has asked nobody.
+    /// A cycle of one node, which has asked no other node.
     pub(super) const fn new(me: I) -> Self {
         Self {
             me,
@@ -71,7 +71,7 @@ impl<I: Id> Joining<I> {
         }
     }
 
-    /// Ask one of the smaller `peers`. The smallest asks nobody: it is the root.
+    /// Ask one of the smaller `peers`. The smallest node asks no other: it is the root.
     pub(super) fn start<T, E>(
         &mut self,
         peers: &Peers<I>,
@@ -146,8 +146,8 @@ impl<I: Id> Joining<I> {
         self.asked == Some(from) && self.root.is_none()
     }
 
-    /// So many nodes have joined through `from`. The root closes the ring when all of
-    /// `expected` are in it.
+    /// `nodes` nodes have joined through `from`. The root closes the ring when all `expected` nodes
+    /// are in it.
     pub(super) fn on_joined<T, E>(
         &mut self,
         from: I,
@@ -169,7 +169,7 @@ impl<I: Id> Joining<I> {
         Step::Progress
     }
 
-    /// The root closes the ring with those that are in it.
+    /// The root closes the ring with the nodes that have joined.
     pub(super) fn close<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
         match self.root == Some(self.me) && self.members.is_none() {
             true => self.complete(self.nodes(), out),
@@ -177,7 +177,7 @@ impl<I: Id> Joining<I> {
         }
     }
 
-    /// The root counted so many members.
+    /// The root counted `members` members.
     pub(super) fn on_complete<T, E>(
         &mut self,
         from: I,
@@ -191,17 +191,17 @@ impl<I: Id> Joining<I> {
         }
     }
 
-    /// The successor, unless it is being exchanged.
+    /// The successor; none while an exchange is under way.
     pub(super) const fn successor(&self) -> Option<I> {
         self.successor
     }
 
-    /// The successors that nodes gave which wait for an answer.
+    /// The successors that the waiting nodes gave.
     pub(super) fn waiting(&self) -> impl Iterator<Item = I> + '_ {
         self.waiting.iter().map(|&(_, successor)| successor)
     }
 
-    /// Whom this node asked.
+    /// The node that this node asked for an exchange.
     pub(super) const fn asked(&self) -> Option<I> {
         self.asked
     }
@@ -216,7 +216,7 @@ impl<I: Id> Joining<I> {
         self.members
     }
 
-    /// How many nodes have joined through this one, itself counted.
+    /// How many nodes have joined through this one, including itself.
     fn nodes(&self) -> u32 {
         let nodes = self.joined.iter().map(|&(_, nodes)| nodes);
         nodes.fold(1, u32::saturating_add)
@@ -231,14 +231,14 @@ impl<I: Id> Joining<I> {
         Step::Complete
     }
 
-    /// Nobody that waits gets an exchange from this node.
+    /// Tell the waiting nodes that they get no exchange from this node.
     pub(super) fn turn_away<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
         for (peer, _) in std::mem::take(&mut self.waiting) {
             out.send(peer, Body::Closed);
         }
     }
 
-    /// Exchange successors with everybody that waits, one after the other.
+    /// Exchange successors with all waiting nodes, one after the other.
     fn answer_waiting<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) {
         let (Some(root), Some(mut mine)) = (self.root, self.successor) else {
             return;

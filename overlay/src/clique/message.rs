@@ -1,4 +1,4 @@
-//! What nodes of a fully connected system say to each other.
+//! Messages between the nodes of a fully connected system.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use crate::fingers;
 /// A message of one attempt; messages of other attempts are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Message<I> {
-    /// The attempt that it belongs to.
+    /// The attempt that the message belongs to.
     pub attempt: u32,
-    /// What it says.
+    /// The content of the message.
     pub body: Body<I>,
 }
 
 impl<I: Copy> Message<I> {
-    /// Of no attempt: the sender has its place.
+    /// A message of no attempt: the sender has its place.
     pub const CLOSED: Self = Self {
         attempt: 0,
         body: Body::Closed,
     };
 
-    /// Of no attempt: the sender looks for its place, and its list has this digest.
+    /// A message of no attempt: the sender looks for its place, and its list has this digest.
     pub const fn listed(digest: u64) -> Self {
         Self {
             attempt: 0,
@@ -28,7 +28,7 @@ impl<I: Copy> Message<I> {
         }
     }
 
-    /// The peer that it introduces: the receiver may want to speak to them.
+    /// The peer that the message introduces: the receiver may want to send to it.
     pub fn introduces(&self) -> Option<I> {
         match self.body {
             Body::Exchange { successor } | Body::Exchanged { successor, .. } => Some(successor),
@@ -41,69 +41,69 @@ impl<I: Copy> Message<I> {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Body<I> {
-    /// To whoever is met: I look for my place, and my list of peers has this digest.
+    /// To every peer that is met: I look for my place, and my list of peers has this digest.
     Listed {
-        /// Of the list in its order, the sender's own entry among the others.
+        /// The digest of the list in its order, with the sender itself among its entries.
         digest: u64,
     },
-    /// Corrected, a question: take my successor and give me yours.
+    /// Corrected procedure, a question: take my successor and give me yours.
     Exchange {
         /// The successor of the asker.
         successor: I,
     },
-    /// The answer: the exchange is done.
+    /// The answer to [`Body::Exchange`]: the exchange is done.
     Exchanged {
         /// The former successor of the answerer.
         successor: I,
         /// The smallest identifier of the answerer's cycle.
         root: I,
     },
-    /// The answer, also to [`Body::Listed`]: nobody joins this ring through me any more. Find
-    /// your place in the overlay through me.
+    /// An answer, also to [`Body::Listed`]: no node joins this ring through me any more. Find your
+    /// place in the overlay through me.
     Closed,
-    /// Corrected, to the node that one asked: so many nodes have joined through me, myself
-    /// counted.
+    /// Corrected procedure, to the node that the sender asked: this number of nodes has joined
+    /// through me.
     Joined {
-        /// How many.
+        /// The number of nodes, including the sender.
         nodes: u32,
     },
-    /// Corrected, to the nodes that asked one: the ring has so many members and is final.
+    /// Corrected procedure, to the nodes that asked the sender: the ring is final.
     Complete {
-        /// How many.
+        /// The number of members of the ring.
         members: u32,
     },
     /// A question of list ranking: whom do you know ahead of you? The receiver is `distance`
     /// places after the asker.
     Ahead {
-        /// The places between them; 1 says that the asker is the predecessor.
+        /// The places between the two; 1 says that the asker is the predecessor.
         distance: u32,
-        /// The members of the ring, as the asker knows.
+        /// The number of members of the ring, as the asker knows it.
         members: u32,
     },
-    /// The answer.
+    /// The answer to [`Body::Ahead`].
     AheadIs {
         /// A member after the answerer.
         peer: I,
-        /// The places between them; 0 if the answerer is the root.
+        /// The places between the two; 0 if the answerer is the root.
         distance: u32,
     },
-    /// The answer: by my list another node is before me, or another number of nodes is there.
+    /// An answer: by my list another node is before me, or the list has another length.
     Differs,
-    /// Sorted, to ring neighbours and fingers: I have given up the order of the list.
+    /// Sorted procedure, to ring neighbours and fingers: I have given up the order of the list.
     Unsorted,
-    /// [BMG09] Algorithm 2.
+    /// A message of [BMG09] Algorithm 2.
     Finger(fingers::Message<I, ()>),
-    /// As written, step 1: is your place "neighbour CW" free?
+    /// Procedure as written, step 1: is your place "neighbour CW" free?
     Request,
-    /// As written, step 2: the "neighbour CCW" of the answerer. The request was granted if it
-    /// is the asker.
+    /// Procedure as written, step 2: the "neighbour CCW" of the answerer. If it is the asker, the
+    /// request was granted.
     Current(I),
-    /// As written, step 3: my current neighbours, to the one counterclockwise.
+    /// Procedure as written, step 3, to the neighbour counterclockwise: my neighbour clockwise.
     CurrentClockwise(I),
-    /// As written, step 3: the same, to the one clockwise.
+    /// Procedure as written, step 3, to the neighbour clockwise: my neighbour counterclockwise.
     CurrentCounterclockwise(I),
 }
 
@@ -114,7 +114,7 @@ impl<I> From<fingers::Message<I, ()>> for Body<I> {
 }
 
 impl<I> Body<I> {
-    /// Whether it is of the procedure as written.
+    /// Whether the message belongs to the procedure as written.
     pub const fn is_written(&self) -> bool {
         matches!(
             self,
@@ -125,7 +125,7 @@ impl<I> Body<I> {
         )
     }
 
-    /// The attempt that it always belongs to: exchanges are of the second.
+    /// The attempt that the message always belongs to: exchanges belong to the second one.
     pub const fn attempt(&self) -> Option<u32> {
         match self {
             Self::Exchange { .. }
@@ -138,12 +138,12 @@ impl<I> Body<I> {
         }
     }
 
-    /// The slot it takes between two nodes, a kind and a level: a newer message of the same
-    /// slot replaces an older one.
+    /// The slot that the message takes between two nodes, a kind and a level: a newer message of
+    /// the same slot replaces an older one.
     pub const fn slot(&self) -> (u8, u8) {
         match self {
             Self::Exchange { .. } => (0, 0),
-            // Each answers the same question.
+            // Both answer the same question.
             Self::Exchanged { .. } | Self::Closed => (1, 0),
             Self::Joined { .. } => (2, 0),
             Self::Complete { .. } => (3, 0),

@@ -7,16 +7,16 @@
 //!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`written`)
 //! ```
 //!
-//! A node tries the order of its list first: a member asks the next one of the list whether
-//! both lists agree. If they do not, or nobody answers, it goes on with the corrected
-//! procedure. The fingers above level 0 are those of [BMG09] Algorithm 2 in all cases but
-//! the last.
+//! A node tries the order of its list first: a member asks the next one of the list whether both
+//! lists agree. If the lists differ, or no answer comes, the node goes on with the corrected
+//! procedure. The fingers above level 0 are those of [BMG09] Algorithm 2, except in the procedure
+//! as written.
 //!
-//! The result is where a node starts in the overlay: the member of rank r becomes a child of
-//! the member whose rank is r without its lowest set bit. The overlay then counts its members
+//! The result is the place where a node starts in the overlay: the member of rank r becomes a child
+//! of the member whose rank is r without its lowest set bit. The overlay then counts its members
 //! itself, so that a wrong rank here costs time, not correctness.
 //!
-//! Not here: who is in reach (the owner meets the peers first), and latecomers (any member
+//! Not here: which peers are in reach (the owner meets the peers first), and latecomers (any member
 //! of the overlay admits them).
 
 mod joining;
@@ -48,7 +48,7 @@ pub struct Clique<I> {
     procedure: Procedure,
     peers: Peers<I>,
     noise: Noise,
-    /// 0: by the order of the list. 1: by exchanges.
+    /// 0 while the ring is made by the order of the list, 1 while it is made by exchanges.
     attempt: u32,
     joining: Joining<I>,
     ranking: Option<Ranking<I>>,
@@ -72,8 +72,8 @@ struct Early<I> {
 type Out<I> = Outbox<I, Body<I>>;
 
 impl<I: Id> Clique<I> {
-    /// A node that has met nobody. It keeps the questions that come before it starts. `seed`
-    /// fixes whom it asks.
+    /// A node that has met no peer. It keeps the questions that come before it starts. `seed`
+    /// determines which nodes it asks.
     pub fn new(me: I, seed: u64) -> Self {
         Self {
             me,
@@ -123,12 +123,12 @@ impl<I: Id> Clique<I> {
         outcome
     }
 
-    /// How many questions wait until it can answer them.
+    /// How many questions wait until this node can answer them.
     pub fn waiting_count(&self) -> usize {
         self.early.len() + self.joining.waiting().count()
     }
 
-    /// The neighbour clockwise, unless it is being exchanged.
+    /// The neighbour clockwise; none while it is being exchanged.
     pub fn successor(&self) -> Option<I> {
         match (&self.ranking, self.procedure) {
             (_, Procedure::AsWritten) => self.written.clockwise().first().copied(),
@@ -187,7 +187,7 @@ impl<I: Id> Clique<I> {
         self.after(step, out)
     }
 
-    /// The order of the list is the ring: rank it as one whose ranks are known.
+    /// The order of the list is the ring, so the ranks are known from the start.
     fn start_sorted(&mut self, out: &mut Out<I>) -> Outcome<I> {
         let members = self.peers.count() as u32;
         let around = self.peers.neighbours_of(self.me);
@@ -230,7 +230,7 @@ impl<I: Id> Clique<I> {
                 self.on_ahead(question, out)
             }
             Body::Unsorted if self.is_sorting() => self.on_silence(out),
-            // Whatever the attempt.
+            // A `Closed` counts in every attempt.
             Body::Closed => self.on_closed(from, out),
             body if body.is_written() && is_written => {
                 self.on_written(from, body, out);
@@ -241,7 +241,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// Whether it makes the ring by the order of the list.
+    /// Whether the node makes the ring by the order of the list.
     const fn is_sorting(&self) -> bool {
         self.attempt == 0 && self.ranking.is_some() && !self.is_over
     }
@@ -276,7 +276,7 @@ impl<I: Id> Clique<I> {
                     .on_message(from, message, Rules::default(), out);
                 return self.formed_if(changed.0);
             }
-            // For the owner, or taken already.
+            // The other messages are for the owner, or were handled above.
             _ => Step::Nothing,
         };
         self.after(step, out)
@@ -336,7 +336,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// Nothing that helps will come from `from`.
+    /// No answer that helps will come from `from`.
     fn on_no_answer(&mut self, from: I, out: &mut Out<I>) -> Outcome<I> {
         let ranking = self.ranking.as_ref();
         match ranking.is_some_and(|ranking| ranking.awaits(from)) {
@@ -345,7 +345,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// What the node waits for does not come.
+    /// The answer that the node waits for does not come.
     fn on_silence(&mut self, out: &mut Out<I>) -> Outcome<I> {
         if self.is_over {
             return Outcome::Nothing;
@@ -357,14 +357,14 @@ impl<I: Id> Clique<I> {
             self.fingers = Fingers::new(self.me, Population::ONE, ());
             return self.start_joining(out);
         }
-        // The root goes on with those that have joined.
+        // The root goes on with the nodes that have joined.
         match self.joining.close(out) {
             Step::Complete => self.after(Step::Complete, out),
             _ => self.fail(out),
         }
     }
 
-    /// Whoever waits for this node in the order of the list need not wait for a silence.
+    /// Spare the nodes that wait for this one in the order of the list the wait for a silence.
     fn tell_unsorted(&self, out: &mut Out<I>) {
         let ranking = self.ranking.iter();
         let ring = ranking.flat_map(|one| one.predecessor().into_iter().chain([one.successor()]));
@@ -393,7 +393,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// The ring is final: find the rank and the fingers, and answer who asked already.
+    /// The ring is final: find the rank and the fingers, and answer the questions that came early.
     fn rank(
         &mut self,
         ranking: Ranking<I>,
@@ -408,7 +408,7 @@ impl<I: Id> Clique<I> {
         self.set_ring(out)
     }
 
-    /// Level 0 of the fingers is the ring once both neighbours have spoken: whoever is
+    /// Level 0 of the fingers is the ring once both neighbours have spoken. Every node that is
     /// introduced from then on knows N, so no introduction is lost.
     fn set_ring(&mut self, out: &mut Out<I>) -> Outcome<I> {
         if let Some((predecessor, successor)) = self.ranking.as_ref().and_then(Ranking::ring) {
@@ -437,9 +437,9 @@ impl<I: Id> Clique<I> {
         })
     }
 
-    /// This node gets no place here; whoever waits for it is told. Its contact is the one that
-    /// it asked: who asked whom is a tree, so no two nodes wait for each other, and the root has
-    /// asked nobody.
+    /// This node gets no place in this ring, and the nodes that wait for it are told. Its contact
+    /// is the node that it asked. The questions form a tree, so no two nodes wait for each other,
+    /// and the root has asked no node.
     fn fail(&mut self, out: &mut Out<I>) -> Outcome<I> {
         if self.is_over {
             return Outcome::Nothing;

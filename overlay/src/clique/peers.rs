@@ -1,4 +1,4 @@
-//! Whom a node knows in a fully connected system.
+//! The peers that a node knows in a fully connected system.
 
 use std::sync::Arc;
 
@@ -39,24 +39,24 @@ impl<I: Id> Peers<I> {
         Self { listed, ascending }
     }
 
-    /// In the order of the list.
+    /// The peers in the order of the list.
     pub fn listed(&self) -> &[I] {
         &self.listed
     }
 
-    /// How many there are, the node itself counted.
+    /// How many peers there are, including the node itself.
     pub fn count(&self) -> usize {
         self.listed.len()
     }
 
-    /// One of those whose identifiers are smaller than that of `me`, each as likely as the
-    /// others; none if `me` has the smallest.
+    /// A random peer with a smaller identifier than `me`, each with the same probability; none if
+    /// `me` has the smallest.
     pub fn smaller_than(&self, me: I, noise: &mut Noise) -> Option<I> {
         let smaller = self.ascending.partition_point(|&peer| peer < me);
         noise.pick(&self.ascending[..smaller])
     }
 
-    /// One of the others, each as likely as the rest; none if `me` is alone.
+    /// A random peer other than `me`, each with the same probability; none if `me` is alone.
     pub fn other_than(&self, me: I, noise: &mut Noise) -> Option<I> {
         let mine = self.ascending.binary_search(&me).ok();
         let others = self.count() - usize::from(mine.is_some());
@@ -70,8 +70,7 @@ impl<I: Id> Peers<I> {
             .copied()
     }
 
-    /// The peer before `me` and the peer after it in the list, which is taken as a circle, and
-    /// the place of `me` in it.
+    /// The neighbours of `me` in the list, which is taken as a circle, and the place of `me` in it.
     pub fn neighbours_of(&self, me: I) -> Option<Neighbours<I>> {
         let place = self.listed.iter().position(|&peer| peer == me)?;
         let count = self.count();

@@ -6,12 +6,13 @@
 //!   me ────────────────4───────────────▶ root      me asked b
 //! ```
 //!
-//! A member asks the one that it points at for whom that points at, and adds the distances,
-//! until it points at the root. Its rank is N less that distance. Every answer is true at any
-//! time, as the ring is final; so members need not keep step, and the distance at least
-//! doubles with every answer while all do: ⌈log2 N⌉ rounds.
+//! Each member has a pointer to a member ahead of it, at first to its successor. It asks this
+//! member for that member's own pointer, adds the two distances, and goes on until it points at the
+//! root. Its rank is N less that distance. As the ring is final, every answer is true at any time,
+//! so members need not keep step. While all members double, each answer at least doubles the
+//! distance: ⌈log2 N⌉ rounds.
 //!
-//! The first question of a member goes to its successor and tells it its predecessor.
+//! The first question of a member goes to its successor, which thereby learns its predecessor.
 
 use super::message::Body;
 use super::peers::Neighbours;
@@ -27,12 +28,12 @@ pub(super) struct Ranking<I> {
     predecessor: Option<I>,
     /// A member ahead, or the member itself if it is the root.
     pointer: I,
-    /// How many places ahead it is.
+    /// How many places ahead the pointer is.
     distance: u32,
-    /// The successor has answered.
+    /// Whether the successor has answered.
     has_answer: bool,
     rank: Option<u32>,
-    /// By the order of a list: the only one that may be the predecessor.
+    /// In a ring by the order of a list: the only node that may be the predecessor.
     expected: Option<I>,
 }
 
@@ -72,7 +73,7 @@ impl<I: Id> Ranking<I> {
         members: u32,
         out: &mut Outbox<I, Body<I>, T, E>,
     ) -> Self {
-        // The root plays no part, as no distance is asked for.
+        // The root plays no part, since no distance is asked for.
         let ranking = Self::new(me, around.after, me, members, out);
         Self {
             rank: Some(around.place as u32),
@@ -81,7 +82,7 @@ impl<I: Id> Ranking<I> {
         }
     }
 
-    /// `from` asks whom this member points at. Whether it got an answer that helps it.
+    /// `from` asks for this member's pointer. Returns whether the answer helps it.
     pub(super) fn on_ahead<T, E>(
         &mut self,
         from: I,
@@ -105,7 +106,7 @@ impl<I: Id> Ranking<I> {
         true
     }
 
-    /// The answer of the member that this one points at. Whether it was due.
+    /// The member that this one points at answers. Returns whether an answer was due.
     pub(super) fn on_ahead_is<T, E>(
         &mut self,
         from: I,
@@ -121,7 +122,7 @@ impl<I: Id> Ranking<I> {
             return true;
         }
         if self.pointer != self.root {
-            // Only the root points at nobody ahead of it.
+            // Only the root has no pointer to a member ahead of it.
             if distance == 0 {
                 return false;
             }
@@ -129,7 +130,7 @@ impl<I: Id> Ranking<I> {
             self.distance = self.distance.saturating_add(distance);
         }
         if self.pointer == self.root {
-            // A distance beyond the ring comes from a wrong answer: no rank.
+            // A distance longer than the ring comes from a wrong answer: the member gets no rank.
             self.rank = self.members.checked_sub(self.distance);
         } else if self.distance < self.members {
             let Self {
@@ -146,7 +147,7 @@ impl<I: Id> Ranking<I> {
         is_first || self.rank.is_none() && from == self.pointer
     }
 
-    /// How many members the ring has.
+    /// The number of members of the ring.
     pub(super) const fn members(&self) -> u32 {
         self.members
     }
@@ -169,7 +170,7 @@ impl<I: Id> Ranking<I> {
         self.predecessor
     }
 
-    /// The places from the root, once known.
+    /// The number of places from the root, once known.
     pub(super) const fn rank(&self) -> Option<u32> {
         self.rank
     }

@@ -1,4 +1,4 @@
-//! What goes into the machine of a fully connected system and what comes out.
+//! The inputs and outcomes of the machine of a fully connected system.
 
 use super::message::Message;
 use super::peers::Peers;
@@ -6,36 +6,36 @@ use super::peers::Peers;
 /// How the ring is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Procedure {
-    /// By the order of the list; by [`Procedure::Corrected`] if the lists differ.
+    /// By the order of the list; if the lists differ, by [`Procedure::Corrected`].
     Sorted,
     /// By exchanges of successors.
     Corrected,
-    /// As [FC] writes it, for the study.
+    /// As [FC] writes it, to study its behaviour.
     AsWritten,
 }
 
-/// What a node is told.
+/// An input of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Input<'a, I> {
     /// These peers were met: begin.
     Start {
         /// How the ring is made.
         procedure: Procedure,
-        /// Who was met.
+        /// The peers that were met.
         peers: &'a Peers<I>,
     },
-    /// A message came.
+    /// A message from a peer.
     Message {
-        /// From this peer.
+        /// The sender of the message.
         from: I,
-        /// It says this.
+        /// The message itself.
         message: Message<I>,
     },
-    /// No message that helps has come for as long as a node waits.
+    /// For the time that a node waits, no helpful message has come.
     Silence,
-    /// The time for all of it is over.
+    /// The time for the whole procedure is over.
     GiveUp,
-    /// As written: everybody has its neighbours, the second part begins.
+    /// Procedure as written: every node has its neighbours, and the doubling begins.
     Double,
 }
 
@@ -43,23 +43,23 @@ pub enum Input<'a, I> {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome<I> {
-    /// Nothing new.
+    /// The input changed nothing.
     Nothing,
-    /// The node came further; the owner waits anew.
+    /// The node made progress; the owner starts its wait again.
     Progress,
     /// The node has its place.
     Formed(Place<I>),
-    /// The attempt is over without a place for this node. The owner joins the overlay through
-    /// its contacts, through this one first.
+    /// The attempt is over without a place for this node. The owner joins the overlay through its
+    /// contacts, first through the one given here.
     Failed(Option<I>),
 }
 
 /// The place of a node in the ring, and where it starts in the overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place<I> {
-    /// The places from the root.
+    /// The number of places from the root.
     pub rank: u32,
-    /// How many members the ring has.
+    /// The number of members of the ring.
     pub members: u32,
     /// The member whose rank is this one without its lowest set bit; the root has none.
     pub parent: Option<I>,

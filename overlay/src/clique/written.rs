@@ -17,7 +17,7 @@ pub struct Written<I> {
     me: I,
     clockwise: Vec<I>,
     counterclockwise: Vec<I>,
-    /// What the current neighbours sent in this turn of the loop.
+    /// What the two current neighbours sent in this turn of the loop.
     received: [Option<I>; 2],
     has_ended: bool,
 }
@@ -47,7 +47,7 @@ impl<I: Id> Written<I> {
         }
     }
 
-    /// [FC] step 2: the first that asks becomes the neighbour counterclockwise.
+    /// [FC] step 2: the first node that asks becomes the neighbour counterclockwise.
     pub fn on_request<T, E>(&mut self, from: I, out: &mut Outbox<I, Body<I>, T, E>) {
         let current = *self.counterclockwise.first().unwrap_or(&from);
         if self.counterclockwise.is_empty() {
@@ -71,7 +71,7 @@ impl<I: Id> Written<I> {
         self.request(peers, noise, out);
     }
 
-    /// [FC] step 3: send each current neighbour the other one.
+    /// [FC] step 3: send each current neighbour the identifier of the other.
     pub fn double<T, E>(&self, out: &mut Outbox<I, Body<I>, T, E>) {
         if let (Some(clockwise), Some(counterclockwise), false) = (
             self.clockwise.last().copied(),
@@ -112,12 +112,12 @@ impl<I: Id> Written<I> {
         self.double(out);
     }
 
-    /// The list CW, by growing distance.
+    /// The list CW, in the order of growing distance.
     pub fn clockwise(&self) -> &[I] {
         &self.clockwise
     }
 
-    /// The list CCW.
+    /// The list CCW, in the order of growing distance.
     pub fn counterclockwise(&self) -> &[I] {
         &self.counterclockwise
     }

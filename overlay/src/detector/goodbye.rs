@@ -1,12 +1,12 @@
 //! Goodbyes: the last word of a life that leaves.
 //!
-//! Like a letter of resignation: it is signed, anybody may pass it on, and it says nothing
-//! about the next employment. A goodbye names one life of one peer. Its proof is bytes to
-//! this machine; the host verifies it before the machine hears of it, and turns what is not
-//! proven into a [`Rumour`], which everybody may spread.
+//! Like a letter of resignation: it is signed, any peer may pass it on, and it says nothing about
+//! the next employment. A goodbye names one life of one peer. For this machine its proof is only
+//! bytes. The host verifies the proof before the machine sees the goodbye, and turns an unproven
+//! one into a [`Rumour`], which any peer may spread.
 //!
-//! A member that has said goodbye is down at once, and no message is meant for it until
-//! another life of it appears, or the goodbye expires: by then its rank has been given up.
+//! A member that has said goodbye is down at once. No message is meant for it until another life of
+//! it appears or the goodbye expires; by then its rank has been given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,29 +14,30 @@ use std::time::Duration;
 use crate::Id;
 use crate::message::detector::{Goodbye, Rumour};
 
-/// How many peers a node keeps goodbyes of; one more displaces the oldest.
+/// The most peers whose goodbyes a node keeps; one more displaces the oldest.
 pub const MAX_GOODBYES: usize = 1024;
-/// How many goodbyes are sent over a link when it comes up, or at a time.
+/// The most goodbyes that are sent at a time, also over a link that comes up.
 pub(super) const MAX_SAID: usize = 64;
 /// Messages of a life may arrive for this long after its goodbye, on slower streams. A later
-/// message counts as contact. Guess: more than the streams of a closing link differ.
+/// message counts as contact. A guess: if it is shorter than the delay between two streams of a
+/// closing link, a late message revives a peer that has left.
 pub(super) const LATE: Duration = Duration::from_millis(1500);
-/// At so many beats after it has come a goodbye is asked about, each time before another
-/// neighbour: it may have crossed with word of a return, on a link that was just made.
+/// For how many beats after its arrival a goodbye is asked about, each time at another neighbour.
+/// The goodbye may have crossed with news of the peer's return on a link that was just made.
 const ASKED: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
     boot: u64,
-    /// Empty when it is told to nobody any more.
+    /// The signature; empty once the goodbye is no longer told to other nodes.
     proof: Vec<u8>,
-    /// Whether all links have been told.
+    /// Whether the goodbye has been sent over all links.
     is_told: bool,
-    /// For so many beats more it is told to new links.
+    /// For how many more beats the goodbye is sent over new links.
     beats_left: u32,
-    /// For so many beats more messages of that life may come late.
+    /// For how many more beats late messages of that life may arrive.
     late: u32,
-    /// For so many beats more it is asked about.
+    /// In how many more beats other nodes are asked about the goodbye.
     asked: u32,
 }
 
@@ -44,7 +45,7 @@ struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Goodbyes<I> {
     entries: BTreeMap<I, Entry>,
-    /// Peers of which a goodbye was believed in this beat; another one of theirs has to wait.
+    /// Peers whose goodbye was believed in this beat; their next goodbye has to wait.
     believed: BTreeSet<I>,
     life: u32,
     /// [`LATE`] in beats.
@@ -52,7 +53,7 @@ pub(super) struct Goodbyes<I> {
 }
 
 impl<I: Id> Goodbyes<I> {
-    /// None yet; each is told to new links for `life` beats, and messages may be late for
+    /// No goodbyes yet. Each is sent over new links for `life` beats, and messages may be late for
     /// `late` beats.
     pub(super) const fn new(life: u32, late: u32) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl<I: Id> Goodbyes<I> {
             .map(|entry| entry.boot)
     }
 
-    /// Those who have left.
+    /// The peers that have left.
     pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
         let left = self.entries.iter().filter(|(_, entry)| !entry.is_over());
         left.map(|(peer, _)| *peer)
@@ -95,8 +96,8 @@ impl<I: Id> Goodbyes<I> {
         is_later && self.believed.len() < MAX_GOODBYES && !self.believed.contains(&peer)
     }
 
-    /// A life of a peer has left; `is_linked` if this node has a link to that very life.
-    /// Returns whose goodbye was displaced.
+    /// A life of a peer has left; `is_linked` if this node has a link to that very life. Returns
+    /// the peer whose goodbye was displaced.
     pub(super) fn enter(&mut self, goodbye: Goodbye<I>, is_linked: bool) -> Option<I> {
         let Goodbye { peer, boot, proof } = goodbye;
         let entry = Entry {
@@ -118,26 +119,26 @@ impl<I: Id> Goodbyes<I> {
         self.remove(oldest).then_some(oldest)
     }
 
-    /// Another life of a peer is there. Returns whether one had left.
+    /// Another life of the peer has appeared. Returns whether a life of it had left.
     pub(super) fn remove(&mut self, peer: I) -> bool {
         let entry = self.entries.remove(&peer);
         entry.is_some_and(|entry| !entry.is_over())
     }
 
-    /// The goodbye of a peer's life that is later than this one: the peer does not know of
-    /// it, as it has lost its state.
+    /// The goodbye of a later life of the peer than this one. The peer has lost its state if it
+    /// does not know of that life.
     pub(super) fn later(&self, peer: I, boot: u64) -> Option<Goodbye<I>> {
         self.said(peer).filter(|goodbye| goodbye.boot > boot)
     }
 
-    /// There is a link to the very life that has left.
+    /// A link to the very life that has left is up.
     pub(super) fn expect_late(&mut self, peer: I) {
         if let Some(entry) = self.entries.get_mut(&peer) {
             entry.late = self.late;
         }
     }
 
-    /// Whether what comes from a peer now may have been sent before its goodbye.
+    /// Whether a message that comes from the peer now may have been sent before its goodbye.
     pub(super) fn is_late(&self, peer: I) -> bool {
         self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
     }
@@ -149,13 +150,13 @@ impl<I: Id> Goodbyes<I> {
         let mut expired = Vec::new();
         for (peer, entry) in &mut self.entries {
             let was_over = entry.is_over();
-            // Corrupted counts must not outlast whole ones.
+            // A corrupted counter must not last longer than a valid one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late = entry.late.min(late).saturating_sub(1);
             entry.asked = entry.asked.min(ASKED);
             if entry.is_over() && !was_over {
-                // The entry stays, so that this goodbye is no news from somebody who still
-                // has it.
+                // The entry stays: the same goodbye from a node that still keeps it must not be
+                // news again.
                 entry.proof = Vec::new();
                 expired.push(*peer);
             }
@@ -163,8 +164,8 @@ impl<I: Id> Goodbyes<I> {
         expired
     }
 
-    /// The goodbyes as rumours, `most` of them from the place `from` on: to ask others
-    /// whether a later life is known.
+    /// At most `most` goodbyes as rumours, starting at place `from`: to ask others whether they
+    /// know a later life.
     pub(super) fn rumours(&self, from: usize, most: usize) -> impl Iterator<Item = Rumour<I>> + '_ {
         let standing = |(_, entry): &(&I, &Entry)| !entry.is_over();
         let count = self.entries.iter().filter(standing).count();
@@ -174,15 +175,15 @@ impl<I: Id> Goodbyes<I> {
             .map(|(peer, entry)| entry.goodbye(*peer).rumour())
     }
 
-    /// All are asked about again.
+    /// Let all goodbyes be asked about again.
     pub(super) fn doubt_all(&mut self) {
         self.entries
             .values_mut()
             .for_each(|entry| entry.asked = ASKED);
     }
 
-    /// The goodbyes that are to be asked about now, as rumours, at most `most` of them: each
-    /// is returned at [`ASKED`] calls.
+    /// At most `most` goodbyes, as rumours, about which others are asked now. Each goodbye is
+    /// returned by [`ASKED`] calls.
     pub(super) fn fresh(&mut self, most: usize) -> Vec<Rumour<I>> {
         let entries = self.entries.iter_mut();
         let fresh = entries.filter(|(_, entry)| entry.asked > 0 && !entry.is_over());
@@ -193,7 +194,7 @@ impl<I: Id> Goodbyes<I> {
         asked.collect()
     }
 
-    /// The goodbyes that all links are to be told now.
+    /// The goodbyes that are sent over all links now.
     pub(super) fn tell(&mut self) -> Vec<Goodbye<I>> {
         let untold = self.entries.iter_mut();
         let untold = untold.filter(|(_, entry)| entry.is_untold());
@@ -204,12 +205,12 @@ impl<I: Id> Goodbyes<I> {
         told.collect()
     }
 
-    /// Whether there is something to tell.
+    /// Whether any goodbye waits to be sent.
     pub(super) fn has_untold(&self) -> bool {
         self.entries.values().any(Entry::is_untold)
     }
 
-    /// The goodbye of a peer, if it is still told to others.
+    /// The goodbye of a peer, if it is still told to other nodes.
     pub(super) fn said(&self, peer: I) -> Option<Goodbye<I>> {
         let entry = self.entries.get(&peer);
         let entry = entry.filter(|entry| !entry.proof.is_empty())?;
@@ -223,7 +224,7 @@ impl<I: Id> Goodbyes<I> {
         recent.take(MAX_SAID)
     }
 
-    /// Any state at all, as a transient fault may leave it.
+    /// Put an entry in an arbitrary state, as a transient fault may leave it.
     pub(super) fn corrupt(&mut self, peer: I, noise: u64) {
         let entry = Entry {
             boot: noise % 3,

@@ -1,21 +1,21 @@
-//! Failure detection: who is down, and who says so.
+//! Failure detection: which peers are down, and how the others learn of it.
 //!
-//! Time is counted in beats; silence in halves of them, since beats are spread by
-//! a sixteenth and their phases drift: counted in whole ones a peer that is late by
-//! a moment would be suspected. A neighbour in tree or ring that is silent for
-//! `suspect_after` half beats is suspected: it is pinged, and two others are asked
-//! to ping it, at best two that have a link to it. Only if nothing comes back
-//! within `down_after` further ones is it down. Who is beaten to and still *owes*
-//! the acknowledgement at the next look is suspected then. A link that is down
-//! makes suspicion immediate and proves nothing. Who is heard of through others
-//! only is *cut* after twice that time: alive, but not for us.
+//! Time is counted in beats, silence in half beats. Beats vary by a sixteenth and their phases
+//! drift, so that with whole beats a peer that is a moment late would be suspected. A neighbour in
+//! tree or ring that is silent for `SUSPECT_AFTER` half beats is suspected. The node pings the
+//! suspect and asks two other peers to do the same, preferably peers with a link to the suspect.
+//! The suspect is down if no answer comes within `DOWN_AFTER` further half beats. A peer that was
+//! sent a beat and still *owes* the acknowledgement at the next look is suspected at that look. A
+//! broken link makes suspicion immediate and proves nothing. A peer that only others hear is *cut*
+//! after twice that time: it is alive, but cannot be a neighbour.
 //!
-//! When several die together, all who watch a peer may be among them. So after
-//! two accusations in short order a node asks all its links, fingers too, and watches those that do not answer as if they were neighbours.
+//! When several peers die together, all watchers of a peer may be among them. So after two
+//! accusations in short order a node pings all its links, fingers too. It watches the peers that do
+//! not answer as if they were neighbours.
 //!
-//! What a node has found out travels to everybody as a [`Rumour`]. Who has a link
-//! to the accused asks it before believing; the accused answers; contact settles
-//! it. Rumours help routers and speed; membership is the census's alone.
+//! A verdict of a node travels to all members as a [`Rumour`]. A node with a link to the accused
+//! asks it before it believes the rumour; the accused answers; contact settles the matter. Rumours
+//! help routers and speed up repair. They do not decide membership: only the census does.
 
 mod goodbye;
 mod rumour;
@@ -35,42 +35,42 @@ use rumour::{News, Rumours};
 pub use silence::HALVES;
 use silence::{ALARM, CALM, Silence};
 
-/// How many accused are asked at a time; further ones are asked when they are
-/// accused again.
+/// How many accused peers are asked at a time. A further one is asked when it is accused again.
 const MAX_ASKED: usize = 64;
-/// The most goodbyes in one question, since each may be answered with its proof. The next
-/// question is about the goodbyes that follow.
+/// The most goodbyes in one question, since each may be answered with its proof. The next question
+/// asks about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Once in so many beats the accused are reminded by those who hear them, and one
-/// neighbour is asked about all others: what is told once may be lost.
+/// Every so many beats the accused peers that this node hears are reminded, and one neighbour is
+/// asked about all other accused: a message that is sent only once may be lost.
 const REMIND: u32 = 8;
 
-/// What has become of a peer.
+/// A verdict: the new state of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Nobody has heard of it: this node has found that out for itself.
+    /// The peer is down: this node has found that out itself.
     Down,
-    /// It is down by another's word, or by its own as it left.
+    /// The peer is down, by a rumour or by its own word as it left.
     ToldDown,
-    /// This life of it has said goodbye.
+    /// This life of the peer has said goodbye.
     Left(u64),
-    /// Its goodbye has expired.
+    /// The goodbye of the peer has expired.
     Forgotten,
-    /// Others have; this node has not for a long time.
+    /// Other nodes have heard the peer, but this node has not for a long time.
     Cut,
-    /// It was taken for down and is no longer.
+    /// The peer was taken for down and no longer is.
     Up,
-    /// This node has found out for itself that it is down, and others say that it is up.
+    /// The peer is down by this node's own verdict, but up by the word of others.
     Denied,
-    /// Nobody has heard of it for so long that it is no longer called down.
+    /// The rumour has expired: nobody has spoken of the peer for so long that it no longer counts
+    /// as down.
     Expired,
 }
 
-/// What the detector needs to know of a node's links.
+/// The links of a node, as far as the detector needs them.
 pub struct Links<'a, I> {
     /// The life of each linked peer.
     pub boots: &'a BTreeMap<I, u64>,
-    /// Those that this node claims a link to.
+    /// The peers that this node claims a link to.
     pub claimed: &'a BTreeSet<I>,
 }
 
@@ -81,24 +81,23 @@ pub struct Detector<I> {
     boot: u64,
     planted: Planted,
     pace: Pace,
-    /// The silence of each watched peer. Bounded by the number of links that are
-    /// claimed.
+    /// The silence of each watched peer. Bounded by the number of claimed links.
     silent: BTreeMap<I, Silence>,
-    /// Accused peers that were asked, and whether a whole wait has gone by.
+    /// The accused peers that were pinged, each with whether a whole wait has passed since.
     asked: BTreeMap<I, bool>,
     rumours: Rumours<I>,
     goodbyes: Goodbyes<I>,
-    /// Whether the timer runs that ends in telling others.
+    /// Whether the timer runs after which other nodes are told.
     is_sharing: bool,
     beats: u32,
-    /// Accusations of late, less one per beat.
+    /// The number of recent accusations; each beat takes one away.
     accused: u32,
-    /// Beats until there may be another alarm.
+    /// How many beats must pass before the next alarm.
     calm: u32,
 }
 
 impl<I: Id> Detector<I> {
-    /// A detector that watches nobody yet.
+    /// A detector that watches no peer yet.
     pub fn new(config: &Config<I>) -> Self {
         Self {
             me: config.me,
@@ -121,34 +120,34 @@ impl<I: Id> Detector<I> {
         self.goodbyes.has(peer) || self.rumours.is_down(peer)
     }
 
-    /// Those that are taken for down: those that have left, and the others.
+    /// The peers that are taken for down: first those that have left, then the others.
     pub fn down(&self) -> impl Iterator<Item = I> + '_ {
         let others = self.rumours.down();
         let others = others.filter(|peer| !self.goodbyes.has(*peer));
         self.goodbyes.peers().chain(others)
     }
 
-    /// Those that have said goodbye and are not back.
+    /// The peers that have said goodbye and have not returned.
     pub fn left(&self) -> impl Iterator<Item = I> + '_ {
         self.goodbyes.peers()
     }
 
-    /// How many have.
+    /// How many goodbyes are kept.
     pub fn goodbyes(&self) -> usize {
         self.goodbyes.len()
     }
 
-    /// Whether a peer has said goodbye and is not back.
+    /// Whether the peer has said goodbye and has not returned.
     pub fn has_left(&self, peer: I) -> bool {
         self.goodbyes.has(peer)
     }
 
-    /// Whether what a peer says now may have been sent before it left.
+    /// Whether a message that comes from the peer now may have been sent before it left.
     pub fn is_late(&self, peer: I) -> bool {
         self.goodbyes.is_late(peer)
     }
 
-    /// A sign of life, unless it is late. Returns whether the peer was taken for down.
+    /// Take a sign of life, unless it is late. Returns whether the peer was taken for down.
     pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
         if self.goodbyes.is_late(peer) {
             return false;
@@ -160,14 +159,14 @@ impl<I: Id> Detector<I> {
         }
         let was_down = self.rumours.is_down(peer);
         if let Some(accusation) = self.rumours.contradict(peer) {
-            // It may answer the accusation where others have heard it.
+            // The peer can then answer the accusation where others believe it.
             out.send(peer, Message::Rumours(vec![accusation]));
         }
         was_down
     }
 
-    /// This life of a peer says to its neighbours that it ends: it is down, and others are
-    /// told. Returns whether that is news.
+    /// This life of a peer tells its neighbours that it ends: it is down, and other nodes are told.
+    /// Returns whether that is news.
     pub fn on_leave(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         if self.is_down(peer) {
             return false;
@@ -179,7 +178,7 @@ impl<I: Id> Detector<I> {
         true
     }
 
-    /// This node leaves: all that it has links to are told, and they tell everybody.
+    /// This node leaves: it tells all its claimed links, and they tell all others.
     pub fn leave(&self, proof: &[u8], links: &Links<'_, I>, out: &mut Out<I>) {
         for peer in links.claimed {
             let (me, boot, proof) = (self.me, self.boot, proof.to_vec());
@@ -192,16 +191,16 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Whether this node would believe a goodbye, if it is proven. `link` is the life of
-    /// that peer that it has a link to.
+    /// Whether this node would believe the goodbye if it is proven. `link` is the life of the peer
+    /// at the other end of this node's link to it.
     pub fn is_news(&self, goodbye: &Goodbye<I>, link: Option<u64>) -> bool {
         let Goodbye { peer, boot, .. } = *goodbye;
-        // It says nothing about a later life.
+        // A goodbye says nothing about a later life.
         peer != self.me && link <= Some(boot) && self.goodbyes.is_news(peer, boot)
     }
 
-    /// Whether a goodbye is of an earlier life: this node's own, or that of a peer with a
-    /// claimed link.
+    /// Whether the goodbye is of an earlier life: of this node itself, or of a peer with a claimed
+    /// link.
     pub fn is_outdated(&self, goodbye: &Goodbye<I>, links: &Links<'_, I>) -> bool {
         let Goodbye { peer, boot, .. } = *goodbye;
         let linked = links.boots.get(&peer);
@@ -223,7 +222,7 @@ impl<I: Id> Detector<I> {
             return Vec::new();
         }
         if !self.rumours.end(peer, boot) {
-            // The sender may have missed the return.
+            // The sender may have missed the return of that peer.
             let answer = self.rumours.answer_to(&goodbye.rumour());
             if let Some(answer) = answer {
                 out.send(from, Message::Rumours(vec![answer]));
@@ -233,7 +232,7 @@ impl<I: Id> Detector<I> {
         self.silent.remove(&peer);
         self.asked.remove(&peer);
         if link.is_some_and(|link| link < boot) && links.claimed.contains(&peer) {
-            // Its process may live on without knowing of that life.
+            // The process at that link may not know of its own later life.
             out.send(peer, Message::Goodbye(goodbye.clone()));
         }
         let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
@@ -245,9 +244,8 @@ impl<I: Id> Detector<I> {
             .collect()
     }
 
-    /// The transport of this peer has answered what it was told: its process lives
-    /// and hears this node. Of one that is accused more is asked, since its loop
-    /// may hang while its transport goes on.
+    /// The transport of this peer has acknowledged a beat: its process lives and hears this node.
+    /// An accused peer has to do more, since its loop may hang while its transport works on.
     pub fn on_acknowledged(&mut self, peer: I) {
         if self.asked.contains_key(&peer) || self.is_down(peer) {
             return;
@@ -255,11 +253,11 @@ impl<I: Id> Detector<I> {
         self.end_silence(peer);
     }
 
-    /// A link to this life of `peer` is there, which hears who has left. Returns whether the
-    /// peer was taken for down.
+    /// A link to this life of `peer` is up. Tell the peer which members have left. Returns whether
+    /// the peer was taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         if self.goodbyes.boot(peer) == Some(boot) {
-            // It was dialled as it left: what it had sent comes after its goodbye.
+            // The link was dialled as the peer left: its earlier messages arrive after its goodbye.
             self.goodbyes.expect_late(peer);
             return false;
         }
@@ -290,7 +288,7 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// Who has a new link may have been started since others were found down.
+    /// Tell a new link which peers are down: its peer may have started after those verdicts.
     fn tell_who_is_down(&self, peer: I, out: &mut Out<I>) {
         let told: Vec<(Rumour<I>, u32)> = self.rumours.standing().take(MAX_TOLD).collect();
         if !told.is_empty() {
@@ -307,7 +305,7 @@ impl<I: Id> Detector<I> {
     ) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
         for (rumour, beats_left) in standing.into_iter().take(MAX_TOLD) {
-            // What it is accused of here already has its own age.
+            // An accusation that this node knows already keeps its own age.
             let was_accused = self.rumours.accuses(rumour.peer);
             verdicts.extend(self.on_rumour(from, rumour, links, out));
             if !was_accused && self.rumours.accuses(rumour.peer) {
@@ -317,8 +315,8 @@ impl<I: Id> Detector<I> {
         verdicts
     }
 
-    /// After a pause of this very process nobody's silence means anything, and
-    /// what was heard or found out before it may be out of date: others are asked.
+    /// After a pause of this very process the silence of a peer means nothing, and the rumours and
+    /// verdicts from before may be out of date: other nodes are asked about them.
     pub fn forgive(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         self.silent.retain(|_, silence| !silence.is_roused);
         let all = self.silent.values_mut();
@@ -328,14 +326,14 @@ impl<I: Id> Detector<I> {
         self.remind(links, out);
     }
 
-    /// A beat has passed. Returns who is no longer called down.
+    /// Count a beat. Returns the peers whose rumour or goodbye has expired.
     pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let forgotten = self.goodbyes.on_beat().into_iter();
         let forgotten = forgotten.map(|id| (id, Verdict::Forgotten));
         let yellowed = self.rumours.on_beat().into_iter();
         let yellowed = yellowed.map(|id| (id, Verdict::Expired));
         let verdicts = yellowed.chain(forgotten).collect();
-        // Should a timer have been lost.
+        // In case that the timer was lost.
         self.is_sharing = false;
         self.share(out);
         self.await_answers(out);
@@ -346,14 +344,14 @@ impl<I: Id> Detector<I> {
             let fresh = self.goodbyes.fresh(MAX_ASKED_AFTER);
             self.ask(self.beats as usize, fresh, links, out);
         }
-        // A corrupted count must not silence the alarm for longer.
+        // A corrupted counter must not suppress the alarm for longer than a valid one.
         self.calm = self.calm.min(CALM).saturating_sub(1);
         self.accused = self.accused.min(ALARM).saturating_sub(1);
         verdicts
     }
 
-    /// The accused may not have heard what is said of them, and this node may not
-    /// have heard what they answered.
+    /// Repeat the accusations: an accused peer may have missed its accusation, and this node may
+    /// have missed the answer.
     fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
         for accusation in self.rumours.contradicted().take(MAX_TOLD) {
             if links.claimed.contains(&accusation.peer) {
@@ -361,7 +359,7 @@ impl<I: Id> Detector<I> {
             }
         }
         let turn = (self.beats / REMIND) as usize;
-        // Of whoever has left a later life may be back that this node has not heard of.
+        // A peer that has left may have returned in a later life, unknown to this node.
         let gone = self
             .goodbyes
             .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
@@ -372,7 +370,7 @@ impl<I: Id> Detector<I> {
         self.ask(turn, doubts.copied().chain(gone).collect(), links, out);
     }
 
-    /// Ask one neighbour, each in its turn, who knows better.
+    /// Ask one neighbour, in turn, whether it knows better about these peers.
     fn ask(&self, turn: usize, doubts: Vec<Rumour<I>>, links: &Links<'_, I>, out: &mut Out<I>) {
         if doubts.is_empty() {
             return;
@@ -385,7 +383,7 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Somebody has only heard of these that they are down.
+    /// `from` asks about peers of which it has only heard that they are down.
     fn on_doubts(
         &mut self,
         from: I,
@@ -414,8 +412,8 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Those asked a whole wait ago have not answered: they are down, if the wait
-    /// `counts`.
+    /// Judge the accused peers that were pinged a whole wait ago and have not answered: they are
+    /// down. A wait that does not `count` is started again.
     pub fn on_judge_timer(&mut self, counts: bool, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
         if !counts {
@@ -436,7 +434,7 @@ impl<I: Id> Detector<I> {
         verdicts
     }
 
-    /// Tell `others` what is new.
+    /// Tell the linked peers what is new.
     pub fn on_share_timer(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         self.is_sharing = false;
         let (told, goodbyes) = (self.rumours.tell(), self.goodbyes.tell());
@@ -452,7 +450,7 @@ impl<I: Id> Detector<I> {
         self.share(out);
     }
 
-    /// Handle a message of this layer. Returns what became of peers.
+    /// Handle a message of this layer. Returns the new verdicts.
     pub fn on_message(
         &mut self,
         from: I,
@@ -465,8 +463,8 @@ impl<I: Id> Detector<I> {
             Message::Ping { asker } => out.send(from, Message::Pong { asker }),
             Message::Pong { asker: Some(asker) } => out.send(asker, Message::Alive(from)),
             Message::PingFor(subject) => out.send(subject, Message::Ping { asker: Some(from) }),
-            // Believed only while it matters, so that nobody can keep the dead
-            // alive for longer than it takes to call them cut.
+            // Believed only while the subject is suspected, so that a liar cannot keep a dead peer
+            // alive for longer than it takes to call it cut.
             Message::Alive(subject) if self.is_suspect(subject) => {
                 if let Some(silence) = self.silent.get_mut(&subject) {
                     silence.any = 0;
@@ -481,7 +479,8 @@ impl<I: Id> Detector<I> {
             }
             Message::Doubts(doubts) => self.on_doubts(from, doubts, links, out),
             Message::Standing(standing) => return self.on_standing(from, standing, links, out),
-            // As an accusation of that life it is answered with the later one.
+            // The goodbye of an earlier life counts as an accusation of that life: it is answered
+            // with the later life.
             Message::Goodbye(goodbye) if self.is_outdated(&goodbye, links) => {
                 let verdict = self.on_rumour(from, goodbye.rumour(), links, out);
                 return verdict.into_iter().collect();
@@ -507,19 +506,19 @@ impl<I: Id> Detector<I> {
             return None;
         }
         let gone = self.goodbyes.boot(peer);
-        // A link to the life that has left is none.
+        // A link to the life that has left does not count as a link.
         let is_live = |boot: &&u64| gone.is_none_or(|gone| gone < **boot);
         let link = links.boots.get(&peer).filter(is_live);
         let link = link.filter(|_| links.claimed.contains(&peer));
         let rumour = rumour.of_linked(link.copied());
         match link.filter(|_| !rumour.is_up) {
-            // That life is over; who has no link cannot know of the next.
+            // The accused life is over. A node without a link cannot know of the next one.
             Some(boot) if *boot > rumour.boot => self.rumours.outdate(&rumour, *boot),
             Some(boot) if *boot < rumour.boot => self.ask_about_life(from, rumour, out),
             _ => {}
         }
         if gone.is_some_and(|gone| gone >= rumour.boot) {
-            // More is known of that life.
+            // This node knows more about that life: its goodbye.
             let is_asked = !rumour.is_up && self.rumours.may_bring(&rumour);
             if let Some(goodbye) = self.goodbye_to(&rumour).filter(|_| is_asked) {
                 out.send(from, Message::Goodbye(goodbye));
@@ -527,7 +526,7 @@ impl<I: Id> Detector<I> {
             return None;
         }
         if gone.is_some() && !rumour.is_up && link.is_none() {
-            // An accusation is no evidence of a return.
+            // An accusation is no proof that the peer has returned.
             return None;
         }
         let news = self.rumours.hear(rumour, link.copied(), from == peer);
@@ -540,7 +539,7 @@ impl<I: Id> Detector<I> {
             self.note_accusation(links, out);
         }
         match (news, link) {
-            // It was asked already, and has not answered here either.
+            // The peer was already asked for its silence here, and has not answered.
             (News::Accused, Some(_))
                 if self.was_asked_after(peer) && self.rumours.witness(peer) =>
             {
@@ -565,14 +564,14 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// What outdoes an accusation: its goodbye, if the accused has left in that life.
+    /// The answer to an accusation of a peer that has left in that life, or later: its goodbye.
     fn goodbye_to(&self, accusation: &Rumour<I>) -> Option<Goodbye<I>> {
         let goodbye = self.goodbyes.said(accusation.peer)?;
         (goodbye.boot >= accusation.boot).then_some(goodbye)
     }
 
-    /// A peer is accused in a life that its link here knows nothing of: it alone can
-    /// answer that, if it hears of it.
+    /// The accused life is later than the life of this node's link. Only the accused can answer, so
+    /// bring the accusation to it.
     fn ask_about_life(&mut self, from: I, accusation: Rumour<I>, out: &mut Out<I>) {
         if let Some(answer) = self.rumours.answer_to(&accusation) {
             out.send(from, Message::Rumours(vec![answer]));
@@ -581,17 +580,18 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// I am called down and am not.
+    /// This node itself is called down: it answers.
     fn answer(&mut self, from: I, accusation: &Rumour<I>, out: &mut Out<I>) {
         if accusation.is_up || self.planted.has(Bug::DroppedRefutation) {
             return;
         }
         if let Some(answer) = self.rumours.answer_to(accusation) {
-            // On its way already, but it has not come everywhere.
+            // The answer is on its way already, but has not reached `from`.
             return out.send(from, Message::Rumours(vec![answer]));
         }
         if !self.rumours.is_credible(accusation) {
-            // An answer would be as incredible, and outdo those to what is believed.
+            // An answer would be as incredible. It would also outdo the answers to credible
+            // accusations.
             return;
         }
         let (boot, incarnation) = match accusation.boot < self.boot {
@@ -602,19 +602,20 @@ impl<I: Id> Detector<I> {
         self.share(out);
     }
 
-    /// This node has come among others: word of a return may have gone round there before.
+    /// Ask about all goodbyes again: this node has joined other nodes, which may have heard of a
+    /// return earlier.
     pub fn doubt_goodbyes(&mut self) {
         self.goodbyes.doubt_all();
     }
 
-    /// This node has a place again after an earlier life, which may have said goodbye: all
-    /// are told of this one.
+    /// Tell all members of this life: the node has a place again, and an earlier life of it may
+    /// have said goodbye.
     pub fn announce(&mut self, out: &mut Out<I>) {
         self.rumours.clear(self.me, self.boot, 0);
         self.share(out);
     }
 
-    /// Any state at all, as a transient fault may leave it.
+    /// Set an arbitrary state, as a transient fault may leave it.
     pub(crate) fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
         self.silent.clear();
         self.asked.clear();
@@ -650,7 +651,7 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Tell others soon: what comes within one wait travels together.
+    /// Tell other nodes soon; news within one wait travels together.
     fn share(&mut self, out: &mut Out<I>) {
         let has_untold = self.rumours.has_untold() || self.goodbyes.has_untold();
         if !self.is_sharing && has_untold {
@@ -661,19 +662,19 @@ impl<I: Id> Detector<I> {
 
     fn await_answers(&self, out: &mut Out<I>) {
         if !self.asked.is_empty() {
-            // Each is judged at the second firing after its question.
+            // An accused peer is judged at the second firing after its question.
             out.arm(Timer::Judge, self.pace.beat / 6);
         }
     }
 }
 
-/// In beats: the dead are avoided for as long as their ranks are vacant.
+/// The life of a rumour, in beats: routers avoid a dead member for as long as its rank is vacant.
 fn life_of_rumours(pace: &Pace) -> u32 {
     beats(pace.rumour.saturating_add(pace.grace), pace.beat)
 }
 
-/// In beats: whoever has missed a goodbye hears it from a new link for as long as the rank
-/// may be vacant.
+/// The life of a goodbye, in beats. For as long as the rank may be vacant, a new link tells the
+/// goodbye to a node that has missed it.
 fn life_of_goodbyes(pace: &Pace) -> u32 {
     let longest = pace.grace.saturating_mul(LONGEST);
     beats(pace.rumour.saturating_add(longest), pace.beat)

@@ -1,11 +1,10 @@
-//! What is said of peers that are down, and what they answer.
+//! Rumours: the accusations of peers that are down, and the answers of the accused.
 //!
-//! Like a lost-property notice: it names exactly one thing, is passed on once by
-//! everybody, is taken down when the owner shows up, and yellows after a while.
-//! An accusation names the incarnation that it is about; the accused answers with
-//! the next. Numbers order what honest peers say and nothing else: an accusation
-//! of an incarnation that is too far ahead is no news, and contact with the
-//! accused settles the matter for whoever has it.
+//! Like a lost-property notice: a rumour names exactly one thing, every reader passes it on once,
+//! it ends when the owner shows up, and it yellows after a while. An accusation names an
+//! incarnation of the accused, and the accused answers with the next one. The numbers only order
+//! the rumours of honest peers. An accusation of an incarnation too far ahead is ignored, and a
+//! node that is in contact with the accused needs no number to decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +12,29 @@ use crate::Id;
 use crate::message::detector::{MAX_RUMOURS, MAX_TOLD, Rumour};
 use crate::stamp::Mark;
 
-/// How far the incarnation of an accusation may be ahead of what is known; more is a
-/// lie. An answer is one further.
+/// How far the incarnation of an accusation may be ahead of the known one; a greater lead is a lie.
+/// An answer may be one further ahead.
 const MAX_AHEAD: u32 = 8;
 /// How many accusations are brought to the accused per beat.
 const MAX_BROUGHT: usize = 64;
-/// How many peers that it found down itself a node probes per beat because others call them up;
-/// further ones have their turn in the next beats.
+/// How many peers per beat this node probes because others call them up against its own verdict.
+/// Further ones have their turn in the next beats.
 const MAX_DENIED: u32 = 8;
-/// How many new rumours a node believes per beat; further ones are not passed
-/// on, so that one liar cannot keep everybody busy.
+/// How many new rumours a node believes per beat. Further ones are not passed on, so that one liar
+/// cannot keep all nodes busy.
 const MAX_PER_BEAT: u32 = 128;
 
-/// How much this node makes of an accusation.
+/// How far this node believes an accusation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Belief {
-    /// It has no link to the accused and no reason to doubt.
+    /// Believed: the node has no link to the accused and no reason to doubt.
     Hearsay,
-    /// It has a link, and asks the accused.
+    /// Not yet believed: the node has a link to the accused and asks it.
     Asking,
-    /// It has heard the accused since, which does not seem to know yet what is
-    /// said of it.
+    /// Not believed: the node has heard the accused since, which does not seem to know the
+    /// accusation yet.
     Contradicted,
-    /// It has found out for itself.
+    /// Certain: the node has found out itself.
     Witnessed,
 }
 
@@ -44,12 +43,12 @@ struct Entry<I> {
     rumour: Rumour<I>,
     belief: Belief,
     beats_left: u32,
-    /// Whether others have been told.
+    /// Whether the rumour has been passed on.
     is_told: bool,
-    /// The peer said this of itself, in a life that its link here may not have: it
-    /// answers for that life, so it is accused in it from now on.
+    /// Whether the peer itself said this, about a life that its link here may not have. The peer
+    /// answers for that life, so from now on it is accused in that life.
     is_own: bool,
-    /// Whether others have said lately that it is up, although this node found it down.
+    /// Whether others have lately called the peer up, although this node found it down.
     is_denied: bool,
 }
 
@@ -59,27 +58,27 @@ pub(super) struct Rumours<I> {
     entries: BTreeMap<I, Entry<I>>,
     new_in_beat: u32,
     denied_in_beat: u32,
-    /// Which accusations, by life and incarnation, were brought to the accused in
-    /// this beat.
+    /// The accusations, by peer, life and incarnation, that were brought to the accused in this
+    /// beat.
     brought: BTreeSet<(I, u64, u32)>,
     life: u32,
 }
 
-/// What a rumour does to what this node believes of the peer.
+/// The effect of a rumour on what this node believes about the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nothing.
+    /// The belief about the peer does not change.
     Stale,
-    /// It is called down.
+    /// The peer is called down.
     Accused,
-    /// It is called up.
+    /// The peer is called up.
     Cleared,
-    /// Others say that it is up, and this node has found out for itself that it is down.
+    /// Others call the peer up, but it is down by this node's own verdict.
     Denied,
 }
 
 impl<I: Id> Rumours<I> {
-    /// None yet; each lives for `life` beats.
+    /// No rumours yet; each lives for `life` beats.
     pub(super) const fn new(life: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -95,13 +94,13 @@ impl<I: Id> Rumours<I> {
         self.entries.get(&peer).is_some_and(Entry::is_down)
     }
 
-    /// Those that are taken for down.
+    /// The peers that are taken for down.
     pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
         let down = self.entries.values().filter(|entry| entry.is_down());
         down.map(|entry| entry.rumour.peer)
     }
 
-    /// This node has found out that `peer` is down.
+    /// This node has found out itself that `peer` is down.
     pub(super) fn accuse(&mut self, peer: I, boot: u64, mark: Option<Mark<I>>) {
         let said = self.entries.get(&peer).filter(|entry| entry.is_own);
         let said = said.map(|entry| (entry.rumour.boot, entry.rumour.incarnation));
@@ -117,8 +116,8 @@ impl<I: Id> Rumours<I> {
         self.enter(rumour, Belief::Witnessed);
     }
 
-    /// The accused, which this node has a link to, did not answer. Returns
-    /// whether it is still accused.
+    /// The accused, to which this node has a link, did not answer. Returns whether it is still
+    /// accused.
     pub(super) fn witness(&mut self, peer: I) -> bool {
         let entry = self.entries.get_mut(&peer);
         let accused = entry.filter(|entry| !entry.rumour.is_up);
@@ -127,8 +126,7 @@ impl<I: Id> Rumours<I> {
             .is_some()
     }
 
-    /// Say of `peer` that it is up: another life of it, or this node itself as
-    /// the answer to an accusation.
+    /// Call `peer` up: another life of it has appeared, or this node itself answers an accusation.
     pub(super) fn clear(&mut self, peer: I, boot: u64, incarnation: u32) {
         let rumour = Rumour {
             peer,
@@ -140,8 +138,8 @@ impl<I: Id> Rumours<I> {
         self.enter(rumour, Belief::Witnessed);
     }
 
-    /// Somebody accuses an earlier life of a peer than `boot`, to which there is a
-    /// link here: say so, once.
+    /// An accusation is about an earlier life of a peer than `boot`, which is the life of this
+    /// node's link. Spread the later life, once.
     pub(super) fn outdate(&mut self, accusation: &Rumour<I>, boot: u64) {
         let is_said = self.answer_to(accusation).is_some();
         if !is_said && self.new_in_beat < MAX_PER_BEAT {
@@ -150,8 +148,8 @@ impl<I: Id> Rumours<I> {
         }
     }
 
-    /// There was contact with `peer`: the accusation, if there was one, is taken
-    /// back here, and returned unless contact has taken it back before.
+    /// This node was in contact with `peer`. Take its accusation back here, if there is one, and
+    /// return it unless an earlier contact has taken it back.
     pub(super) fn contradict(&mut self, peer: I) -> Option<Rumour<I>> {
         let entry = self.entries.get_mut(&peer)?;
         if entry.rumour.is_up || entry.belief == Belief::Contradicted {
@@ -161,8 +159,8 @@ impl<I: Id> Rumours<I> {
         Some(entry.rumour)
     }
 
-    /// This node was absent. Its own accusations from before that count as hearsay from
-    /// now on, so that one answer undoes them.
+    /// This node was absent. From now on its earlier accusations count as hearsay: one answer
+    /// undoes each.
     pub(super) fn doubt_witnessed(&mut self) {
         let accusations = self.entries.values_mut();
         for entry in accusations.filter(|entry| !entry.rumour.is_up) {
@@ -172,32 +170,32 @@ impl<I: Id> Rumours<I> {
         }
     }
 
-    /// What the accused, who can be heard here, have not answered yet.
+    /// The accusations, not answered yet, of peers that this node has heard since.
     pub(super) fn contradicted(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
         self.of_belief(Belief::Contradicted)
     }
 
-    /// The peers that are taken for down, to be asked about: this node cannot check what it was
-    /// told, and what it found out itself may have changed since.
+    /// The accusations to ask other nodes about. This node cannot check hearsay, and its own
+    /// verdicts may be out of date.
     pub(super) fn in_doubt(&self) -> impl Iterator<Item = Rumour<I>> + '_ {
         let witnessed = self.of_belief(Belief::Witnessed);
         self.of_belief(Belief::Hearsay).chain(witnessed)
     }
 
-    /// The same with the beats that are left of each.
+    /// The accusations of all peers that are taken for down, each with the beats that it has left.
     pub(super) fn standing(&self) -> impl Iterator<Item = (Rumour<I>, u32)> + '_ {
         let down = self.entries.values().filter(|entry| entry.is_down());
         down.map(|entry| (entry.rumour, entry.beats_left))
     }
 
-    /// Whether this peer is said to be down, believed or not.
+    /// Whether a rumour says that this peer is down, believed or not.
     pub(super) fn accuses(&self, peer: I) -> bool {
         self.entries
             .get(&peer)
             .is_some_and(|entry| !entry.rumour.is_up)
     }
 
-    /// What is said of this peer ends in so many beats, if not before, and is not passed on.
+    /// Let the rumour about this peer end in `beats` beats at the latest, and do not pass it on.
     pub(super) fn shorten(&mut self, peer: I, beats: u32) {
         if let Some(entry) = self.entries.get_mut(&peer) {
             entry.beats_left = entry.beats_left.min(beats.max(1));
@@ -211,8 +209,9 @@ impl<I: Id> Rumours<I> {
         entries.map(|entry| entry.rumour)
     }
 
-    /// The answer to this accusation, if it is known here: such that whoever believes
-    /// the one may believe the other, even if several have been answered since.
+    /// The answer to this accusation, if it is known here. Its incarnation is limited, so that a
+    /// node that believes the accusation can believe the answer, even if further accusations have
+    /// been answered since.
     pub(super) fn answer_to(&self, accusation: &Rumour<I>) -> Option<Rumour<I>> {
         let entry = self.entries.get(&accusation.peer);
         let answer = entry.map(|entry| entry.rumour).filter(|said| said.is_up);
@@ -230,26 +229,25 @@ impl<I: Id> Rumours<I> {
         })
     }
 
-    /// Whether this could be believed by somebody: of what was said in that life some
-    /// may have forgotten more than others.
+    /// Whether some node may believe this accusation. The limit is twice [`MAX_AHEAD`], since
+    /// another node may have forgotten more of that life's rumours than this one.
     pub(super) fn is_credible(&self, accusation: &Rumour<I>) -> bool {
         self.ahead(accusation) <= 2 * MAX_AHEAD
     }
 
-    /// Whether this life of the peer is the one that is spoken of here.
+    /// Whether the rumour is about the life of the peer that this node knows rumours of.
     pub(super) fn knows(&self, rumour: &Rumour<I>) -> bool {
         let entry = self.entries.get(&rumour.peer);
         entry.is_some_and(|entry| entry.rumour.boot == rumour.boot)
     }
 
-    /// How far beyond what is known here.
+    /// How far the incarnation of the rumour is ahead of the known one.
     fn ahead(&self, rumour: &Rumour<I>) -> u32 {
         let known = self.incarnation(rumour.peer, rumour.boot);
         rumour.incarnation.saturating_sub(known)
     }
 
-    /// Whether this accusation, which others may believe, is to be brought to the
-    /// accused: once per beat.
+    /// Whether to bring this accusation, which others may believe, to the accused: once per beat.
     pub(super) fn may_bring(&mut self, accusation: &Rumour<I>) -> bool {
         let name = (accusation.peer, accusation.boot, accusation.incarnation);
         self.ahead(accusation) <= MAX_AHEAD
@@ -257,8 +255,8 @@ impl<I: Id> Rumours<I> {
             && self.brought.insert(name)
     }
 
-    /// A life of a peer has said goodbye, which is more than any rumour of it. Returns
-    /// false, and changes nothing, if a later one is known.
+    /// A life of a peer has said goodbye, which outdoes every rumour about that life. Returns
+    /// false, and changes nothing, if a later life is known.
     pub(super) fn end(&mut self, peer: I, boot: u64) -> bool {
         let known = self.entries.get(&peer).map(|entry| entry.rumour.boot);
         let is_last = known.is_none_or(|known| known <= boot);
@@ -268,15 +266,15 @@ impl<I: Id> Rumours<I> {
         is_last
     }
 
-    /// Somebody says `rumour`, perhaps of itself. `link` is the life of that peer that
-    /// this node has a link to, as the transport knows it.
+    /// Take a rumour, perhaps of its sender about itself (`is_own`). `link` is the life of the peer
+    /// at the other end of this node's link to it, as the transport knows it.
     pub(super) fn hear(&mut self, rumour: Rumour<I>, link: Option<u64>, is_own: bool) -> News {
         let known = self.entries.get(&rumour.peer);
         let is_answer = is_own && rumour.is_up;
         if is_of_other_life(&rumour, known, link, is_answer) {
             return News::Stale;
         }
-        // An accusation of an unknown life is one of this life, too.
+        // An accusation of an unknown life is about this life, too.
         let is_said = |entry: &&Entry<I>| entry.rumour.boot == 0 && !entry.rumour.is_up;
         let known = known
             .filter(|entry| entry.rumour.boot == rumour.boot || !rumour.is_up && is_said(entry));
@@ -288,7 +286,8 @@ impl<I: Id> Rumours<I> {
             known.is_some_and(|entry| entry.is_down() && entry.belief == Belief::Witnessed);
         let is_news = match known {
             None => true,
-            // An answer outdoes what it answers, but not what was witnessed.
+            // An answer outdoes the accusation that it answers, but not a verdict of this node
+            // itself.
             Some(_) if rumour.is_up => ahead > Some(0) && !is_witnessed,
             Some(entry) if entry.belief == Belief::Contradicted => true,
             Some(entry) => entry.rumour.is_up,
@@ -315,29 +314,29 @@ impl<I: Id> Rumours<I> {
         };
         self.enter(rumour, belief);
         if let Some(entry) = self.entries.get_mut(&rumour.peer) {
-            // Those who can hear the accused must not keep telling each other.
+            // Nodes that can hear the accused must not keep telling each other.
             entry.is_told = is_told && !rumour.is_up;
             entry.is_own = is_answer;
         }
         match (rumour.is_up, was_down) {
             (false, _) => News::Accused,
             (true, true) => News::Cleared,
-            // Passed on all the same: others may have heard the accusation.
+            // The answer is passed on all the same: others may have heard the accusation.
             (true, false) => News::Stale,
         }
     }
 
-    /// A beat has passed. Returns those whose accusation has yellowed.
+    /// Count a beat. Returns the peers whose accusation has expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         self.new_in_beat = 0;
-        // Those whose turn has not come yet get it first.
+        // Peers that have had no turn yet come before peers that have had one.
         let had_all_their_turn = self.denied_in_beat < MAX_DENIED;
         self.denied_in_beat = 0;
         self.brought.clear();
         let mut cleared = Vec::new();
         let life = self.life;
         self.entries.retain(|peer, entry| {
-            // A corrupted age must not outlast a whole one.
+            // A corrupted age must not last longer than a valid one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.is_denied &= !had_all_their_turn;
             if entry.beats_left == 0 && entry.is_down() {
@@ -348,8 +347,8 @@ impl<I: Id> Rumours<I> {
         cleared
     }
 
-    /// What to tell others now. Each neighbour hears it from others too, should
-    /// a message be lost.
+    /// The rumours to pass on now. Each neighbour hears them from several nodes, in case that a
+    /// message is lost.
     pub(super) fn tell(&mut self) -> Vec<Rumour<I>> {
         let untold = self.entries.values_mut().filter(|entry| !entry.is_told);
         let told = untold.take(MAX_TOLD).map(|entry| {
@@ -359,7 +358,7 @@ impl<I: Id> Rumours<I> {
         told.collect()
     }
 
-    /// Whether there is something to tell.
+    /// Whether any rumour waits to be passed on.
     pub(super) fn has_untold(&self) -> bool {
         self.entries.values().any(|entry| !entry.is_told)
     }
@@ -392,24 +391,24 @@ impl<I: Id> Rumours<I> {
     }
 }
 
-/// Whether a life is meant that is over, or that is not the linked peer's.
+/// Whether the rumour is about a life that is over, or about another life than the linked one.
 fn is_of_other_life<I>(
     rumour: &Rumour<I>,
     known: Option<&Entry<I>>,
     link: Option<u64>,
     is_answer: bool,
 ) -> bool {
-    // It may have answered for a life that its link does not have.
+    // The peer may have answered for a life that its link does not have.
     let own = known.filter(|entry| entry.is_own);
     let is_answered_for = own.is_some_and(|own| own.rumour.boot == rumour.boot);
     let is_linked = link == Some(rumour.boot) || link.is_some() && is_answered_for;
-    // A life that may be over says nothing against the next one.
+    // A life that may be over is no objection to the next life.
     let accused = known.filter(|entry| !entry.rumour.is_up && rumour.is_up);
     let is_next = accused.is_some_and(|_| link < Some(rumour.boot));
     let is_over = known.is_some_and(|entry| entry.rumour.boot > rumour.boot);
     let is_asked_after = own.is_some() && is_linked && !rumour.is_up;
-    // Others may believe an accusation of a life that never was: the accused's own
-    // answer to it travels through those who know better.
+    // Others may believe an accusation of a life that never was. The answer of the accused itself
+    // must therefore travel through the nodes that know better.
     let is_foreign = link.is_some() && !is_linked && !is_next && !is_answer;
     is_over && !is_asked_after || is_foreign
 }

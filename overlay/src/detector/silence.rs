@@ -1,4 +1,4 @@
-//! Who is silent: the counts, the looks at them, and the alarm after several deaths.
+//! Silence of peers: the counts, the looks at them, and the alarm after several deaths.
 
 use std::collections::BTreeSet;
 
@@ -10,37 +10,37 @@ use crate::seam::Out;
 
 /// How many neighbours are asked to ping a suspect.
 pub(super) const HELPERS: usize = 2;
-/// Silence is looked at so many times in a beat.
+/// How many times in a beat a node looks at the silence of its peers.
 pub const HALVES: u32 = 2;
-/// So many accusations, less one per beat, and a node asks all its links: one death
-/// is its neighbours' affair.
+/// How many accusations, less one per beat, make a node ping all its links. A single death concerns
+/// only the neighbours of the dead.
 pub(super) const ALARM: u32 = 2;
-/// So many beats pass from one alarm to the next, whatever is said.
+/// How many beats pass from one alarm to the next, however many accusations come.
 pub(super) const CALM: u32 = 3;
 
-/// Half beats without a sign of life of a peer.
+/// For how many half beats no sign of life of a peer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Silence {
-    /// From itself or through others.
+    /// Without a sign of life from the peer itself or through others.
     pub(super) any: u32,
-    /// From itself.
+    /// Without a sign of life from the peer itself.
     pub(super) direct: u32,
-    /// It was sent a beat over a link that is up and has not answered.
+    /// Whether the peer was sent a beat over a link that is up, and has not acknowledged it.
     pub(super) owes: bool,
-    /// Others were asked to ping it.
+    /// Whether others were asked to ping the peer.
     pub(super) is_asked: bool,
-    /// It is watched because of an alarm only, until it is heard.
+    /// Whether the peer is watched only because of an alarm, until it is heard.
     pub(super) is_roused: bool,
 }
 
 impl Silence {
-    /// It was heard.
+    /// The peer was heard.
     pub(super) const fn end(&mut self) {
         (self.any, self.direct) = (0, 0);
         (self.owes, self.is_asked) = (false, false);
     }
 
-    /// Another look, and it was not heard.
+    /// The peer was not heard until this look.
     fn go_on(&mut self) {
         self.any = self.any.saturating_add(1);
         self.direct = self.direct.saturating_add(1);
@@ -51,8 +51,8 @@ impl Silence {
 }
 
 impl<I: Id> Detector<I> {
-    /// Watch exactly these peers, and those that an alarm is about; the silence of
-    /// those watched already goes on.
+    /// Watch exactly these peers, and those that an alarm is about. The silence of peers that are
+    /// watched already goes on.
     pub fn watch(&mut self, peers: &BTreeSet<I>) {
         self.silent
             .retain(|id, silence| silence.is_roused || peers.contains(id));
@@ -66,7 +66,7 @@ impl<I: Id> Detector<I> {
         self.silent.keys().copied()
     }
 
-    /// These were sent a beat, over links that are up.
+    /// These peers were sent a beat over links that are up.
     pub fn await_acknowledgement(&mut self, peers: impl Iterator<Item = I>) {
         for peer in peers {
             if let Some(silence) = self.silent.get_mut(&peer) {
@@ -89,8 +89,8 @@ impl<I: Id> Detector<I> {
         owing.any(|(id, _)| !self.asked.contains_key(id) && !self.rumours.is_down(*id))
     }
 
-    /// Whether the next look would only count: then it can come as late as the one
-    /// after it, or just before anything else happens, and nothing is different.
+    /// Whether the next look would only count. Such a look may be delayed until the one after it,
+    /// or until just before another input, without any other effect.
     pub fn look_can_wait(&self) -> bool {
         let is_short = |count: u32| count.saturating_add(1) < SUSPECT_AFTER;
         self.silent.values().all(|silence| {
@@ -105,7 +105,7 @@ impl<I: Id> Detector<I> {
         silent.is_some_and(|silence| silence.any >= SUSPECT_AFTER)
     }
 
-    /// It was heard, or answers.
+    /// The peer was heard, or answers.
     pub(super) fn end_silence(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.end();
@@ -115,16 +115,15 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// A word of this peer was carried here by another, who says so: it is not
-    /// down, but whoever must hear it directly still misses it. So a liar cannot
-    /// keep the dead in the tree.
+    /// Another peer carried a message of this one, and says so. The peer is not down, but nodes
+    /// that must hear it directly still miss it. So a liar cannot keep a dead peer in the tree.
     pub fn on_carried(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.any = 0;
         }
     }
 
-    /// The link to `peer` is down: suspect it with the next half beat.
+    /// The link to `peer` is down: suspect the peer at the next half beat.
     pub fn on_link_down(&mut self, peer: I) {
         let almost = SUSPECT_AFTER.saturating_sub(1);
         if let Some(silence) = self.silent.get_mut(&peer) {
@@ -132,9 +131,9 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Half a beat has passed. Returns who is down or cut. `linked_to` names
-    /// peers that probably have a link to a suspect: asking them costs no new
-    /// connection, which would come too late anyway.
+    /// Half a beat has passed. Returns the peers that are down or cut. `linked_to` names peers that
+    /// probably have a link to a suspect: asking them needs no new connection, which would come too
+    /// late anyway.
     pub fn on_half_beat(
         &mut self,
         links: &Links<'_, I>,
@@ -175,7 +174,7 @@ impl<I: Id> Detector<I> {
         verdicts
     }
 
-    /// Ping a suspect, and have it pinged by others.
+    /// Ping a suspect, and ask other peers to ping it.
     fn ask_after(
         &self,
         suspect: I,
@@ -196,8 +195,8 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Somebody was found dead, here or elsewhere. If it is not the only one, those
-    /// who would have found others may be among them: ask all links.
+    /// A peer was found dead, here or elsewhere. If several were, the peers that would have noticed
+    /// further deaths may be among the dead: ping all links.
     pub(super) fn note_accusation(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
         self.accused = self.accused.saturating_add(1);
         if self.accused < ALARM || self.calm > 0 {

@@ -1,4 +1,4 @@
-//! The detector's own rules, on the detector alone.
+//! The rules of the detector, tested on the detector alone.
 
 mod goodbyes;
 mod rumours;
@@ -13,7 +13,7 @@ struct Bed {
     out: Out<u32>,
     boots: BTreeMap<u32, u64>,
     claimed: BTreeSet<u32>,
-    /// Those that probably have a link to any suspect.
+    /// The peers that probably have a link to any suspect.
     linked_to: [Option<u32>; HELPERS],
 }
 
@@ -71,7 +71,7 @@ impl Bed {
             .on_half_beat(&links, |_| self.linked_to, &mut self.out)
     }
 
-    /// Beats in which everybody watched is heard.
+    /// Beats in which all watched peers are heard.
     fn rounds_of_reminders(&mut self, count: u32) {
         for _ in 0..count * REMIND {
             self.beat();
@@ -101,7 +101,7 @@ impl Bed {
         self.detector.on_judge_timer(true, &mut self.out)
     }
 
-    /// What is told to whom when the wait for more is over.
+    /// The rumours that each peer is told when the wait for more is over.
     fn told(&mut self) -> BTreeMap<u32, Vec<Rumour<u32>>> {
         self.sent();
         let links = Links {
@@ -227,7 +227,7 @@ fn a_transport_that_answers_for_an_accused_process_does_not_clear_it() {
         bed.detector.on_acknowledged(1);
     }
     assert!(!bed.detector.is_suspect(1) && bed.detector.is_suspect(2));
-    // Its loop hangs: others do not hear it.
+    // The loop of peer 1 hangs: others do not hear it.
     bed.rumour(3, 1, 10);
     let mut verdicts = Vec::new();
     for _ in 0..3 {
@@ -273,8 +273,8 @@ fn after_a_pause_of_its_own_a_word_undoes_what_a_node_had_witnessed() {
 #[test]
 fn one_beat_that_is_late_by_an_eighth_makes_nobody_suspect() {
     let mut bed = Bed::new(Planted::NONE);
-    // Heard just before one look and a beat and an eighth later, just after
-    // another: three looks in between at most.
+    // Peer 1 is heard just before one look, and again a beat and an eighth later, just after
+    // another: at most three looks lie in between.
     for _ in 0..3 {
         bed.half_beat();
     }
@@ -284,7 +284,7 @@ fn one_beat_that_is_late_by_an_eighth_makes_nobody_suspect() {
 #[test]
 fn who_owes_an_answer_is_suspected_at_the_next_look() {
     let mut bed = Bed::new(Planted::NONE);
-    // Answered the last beat just after it was sent.
+    // The peer answered the last beat just after it was sent.
     bed.half_beat();
     bed.half_beat();
     bed.detector.await_acknowledgement([1].into_iter());
@@ -365,7 +365,7 @@ fn two_deaths_make_a_node_ask_all_its_links() {
     bed.rumour(2, 8, 10);
     let pings = [1, 2, 3].map(|id| (id, Message::Ping { asker: None }));
     assert_eq!(bed.sent(), pings);
-    // 3 is nobody's neighbour: only the alarm finds out.
+    // 3 is no neighbour of this node: only the alarm finds it dead.
     bed.detector.watch(&[1, 2].into());
     bed.heard(1);
     bed.heard(2);

@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The other way.
+    /// The opposite direction.
     pub const fn opposite(self) -> Self {
         match self {
             Self::Clockwise => Self::Counterclockwise,
@@ -24,70 +24,69 @@ impl Direction {
     }
 }
 
-/// The messages between processes of a binomial graph. Each is idempotent and a
-/// newer one replaces an older one of its kind, direction and level between the
-/// same two processes.
+/// The messages between processes of a binomial graph. Each is idempotent. A newer message replaces
+/// an older one of its kind, direction and level between the same two processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Message<I, K> {
     /// [BMG09] UP: `subject` is 2^level places before you.
     Up {
-        /// The level, from 1.
+        /// The level of the finger, from 1.
         level: u8,
-        /// Who is introduced.
+        /// The process that is introduced.
         subject: I,
-        /// Where the subject stands.
+        /// The mark of the subject's place.
         mark: K,
     },
     /// [BMG09] DN: `subject` is 2^level places after you.
     Down {
-        /// The level, from 1.
+        /// The level of the finger, from 1.
         level: u8,
-        /// Who is introduced.
+        /// The process that is introduced.
         subject: I,
-        /// Where the subject stands.
+        /// The mark of the subject's place.
         mark: K,
     },
-    /// You are my finger; am I yours, the opposite way?
+    /// A question: you are my finger in `direction`; am I yours in the opposite one?
     Confirm {
-        /// The level.
+        /// The level that the question is about.
         level: u8,
         /// The way from the asker to the receiver.
         direction: Direction,
-        /// Where the asker stands.
+        /// The mark of the asker's place.
         mark: K,
     },
-    /// The answer: you are.
+    /// The answer to [`Message::Confirm`]: you are.
     Confirmed {
-        /// The level asked about.
+        /// The level that the question was about.
         level: u8,
         /// The way from the asker to the answerer.
         direction: Direction,
-        /// Where the answerer stands.
+        /// The mark of the answerer's place.
         mark: K,
     },
-    /// The answer: you are not.
+    /// The answer to [`Message::Confirm`]: you are not.
     Deny {
-        /// The level asked about.
+        /// The level that the question was about.
         level: u8,
         /// The way from the asker to the answerer.
         direction: Direction,
-        /// Where the answerer stands.
+        /// The mark of the answerer's place.
         mark: K,
     },
-    /// I lack my finger at `level`: introduce it if you know it.
+    /// A request: I lack my finger at `level`; introduce it to me if you know it.
     Seek {
         /// The level that the asker lacks, from 1.
         level: u8,
         /// The way from the asker to the receiver.
         direction: Direction,
-        /// Where the asker stands.
+        /// The mark of the asker's place.
         mark: K,
     },
 }
 
 impl<I, K> Message<I, K> {
-    /// UP for a finger clockwise of its subject, DN for one counterclockwise:
-    /// `towards` is the way from the subject to the receiver.
+    /// UP if the receiver is clockwise of the subject, DN if it is counterclockwise: `towards` is
+    /// the way from the subject to the receiver.
     pub(super) const fn introduction(level: u8, towards: Direction, subject: I, mark: K) -> Self
     where
         I: Copy,
@@ -131,8 +130,8 @@ impl<I, K> Message<I, K> {
         }
     }
 
-    /// The slot it takes between two processes, a kind and a level: a newer
-    /// message of the same slot replaces an older one.
+    /// The slot that the message takes between two processes, a kind and a level: a newer message
+    /// of the same slot replaces an older one.
     pub const fn slot(&self) -> (u8, u8) {
         let (kind, way, level) = match self {
             Self::Up { level, .. } => (0, Direction::Clockwise, *level),
@@ -143,7 +142,7 @@ impl<I, K> Message<I, K> {
             Self::Confirmed {
                 level, direction, ..
             }
-            // A yes and a no answer the same question.
+            // Both answer the same question.
             | Self::Deny {
                 level, direction, ..
             } => (4, *direction, *level),
@@ -169,7 +168,7 @@ pub enum Forwarding {
     Literal,
 }
 
-/// Which rules a process runs by: the default is ours, without a bug.
+/// The rules that a process follows: by default ours, without a bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rules {
     /// How introductions are passed on.

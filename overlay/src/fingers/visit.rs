@@ -11,17 +11,16 @@ use crate::outbox::Outbox;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::{Proof, Stamp, distance};
 
-/// Once in so many rounds of visits the counterclockwise fingers are asked too.
+/// In every so many rounds of visits the counterclockwise fingers are asked too.
 const BACKWARDS: u32 = 4;
 
 impl<I: Id, S: Stamp> Fingers<I, S> {
-    /// Visit one level: ask the clockwise finger whether I am its counterclockwise
-    /// one, which mends either end, and ask for a finger that is missing or
-    /// denied: one level below, or, if nobody is there, everybody else, `turn` by
-    /// turn. Called with each level in turn, from 0, it repairs every link within
-    /// levels × period. Where the asker is gone nobody would ask, so one turn in
-    /// four the counterclockwise finger is asked too. Those that are
-    /// `down` are not.
+    /// Visit one level. The process asks its clockwise finger whether it is that finger's
+    /// counterclockwise one, and the answer mends either end. It also asks for a finger that is
+    /// missing or denied: the finger one level below, or, without a live one, all other fingers,
+    /// one per `turn`. With each level visited in turn, from 0, every link is repaired within
+    /// levels × period. A link whose asker is gone would never be visited, so in one round of four
+    /// the counterclockwise finger is asked too. Fingers that are `down` are not asked.
     pub fn confirm<M, T, E>(
         &mut self,
         level: usize,
@@ -54,7 +53,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Ask `peer` about every place that the tables give it.
+    /// Ask `peer` about every place that it has in the tables.
     pub fn greet<M, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>)
     where
         M: From<Message<I, S::Mark>>,
@@ -77,14 +76,13 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Whether both fingers at this level answered with a yes when they were last
-    /// asked.
+    /// Whether both fingers at this level agreed when they were last asked.
     pub const fn is_confirmed(&self, level: usize) -> bool {
         level < MAX_LEVELS && (self.confirmed[0] & self.confirmed[1]) >> level & 1 == 1
     }
 
-    /// An asker says that I am its finger in `direction`. Without marks it is
-    /// believed only where it contradicts nothing.
+    /// The sender says that this process is its finger in `direction`. Without marks the sender is
+    /// believed only where it contradicts no entry.
     pub(super) fn on_confirm<M, T, E>(
         &mut self,
         from: I,
@@ -101,7 +99,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             Proof::Holds => true,
             Proof::Absent => self.finger(level, back).is_none_or(|known| known == from),
             Proof::Fails => false,
-            // It will ask again when we have one epoch.
+            // The sender asks again once both have the same epoch.
             Proof::Foreign => return Changed::NO,
         };
         let mine = self.stamp.ahead(0);
@@ -128,7 +126,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         Changed::NO
     }
 
-    /// My finger agrees; its own mark must agree too.
+    /// A finger agrees; its own mark must agree too.
     pub(super) fn on_confirmed<M, T, E>(
         &mut self,
         from: I,
@@ -153,8 +151,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// My finger says that it is not. It knows its own rank; but of another
-    /// epoch it may say nothing.
+    /// A finger says that it is not this process's finger. It knows its own rank, but a finger of
+    /// another epoch is not believed.
     pub(super) fn on_deny<M, T, E>(
         &mut self,
         from: I,
@@ -173,8 +171,9 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         self.replace(level, direction, out)
     }
 
-    /// Somebody lacks what I have, or am: rule 2 or 3's message once more, to it
-    /// alone. Without marks only the process one level below is known to have it.
+    /// The sender lacks a finger that this process knows, or is. Repeat the message of rule 2 or 3
+    /// for the sender alone. Without marks only the process one level below is known to have that
+    /// finger.
     pub(super) fn on_seek<M, T, E>(
         &self,
         from: I,
@@ -205,7 +204,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Who holds a mark, as far as my tables tell.
+    /// The process that holds a mark, as far as the tables show.
     fn holder(&self, wanted: S::Mark) -> Option<I> {
         if self.stamp.ahead(0) == wanted {
             return Some(self.me);
@@ -217,8 +216,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         place.and_then(|(level, way)| self.finger(level, way))
     }
 
-    /// The way through the level below may be blocked by a member that is down;
-    /// anybody may know.
+    /// Ask any finger for a missing one: the finger of the level below may be missing or down.
     fn seek_elsewhere<M, T, E>(
         &self,
         level: usize,

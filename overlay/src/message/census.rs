@@ -1,4 +1,4 @@
-//! What the census layer says.
+//! Messages of the census layer.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,37 +9,37 @@ pub use super::standing::Standing;
 /// A message of the census.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// To the parent: how many members my subtree has.
+    /// To the parent: the size of the sender's subtree.
     Size {
-        /// Which count this is.
+        /// The version of the count.
         version: u64,
-        /// The members, myself included.
+        /// The number of members, the sender included.
         size: Population,
-        /// Which ranks of which epoch they hold; unset if I hold none.
+        /// Which ranks of which epoch the subtree holds; unset if the sender has no rank.
         standing: Option<Standing<I>>,
-        /// How many have no rank but had an earlier life: they may yet find the
-        /// rank that was theirs, and be counted a second time where they were.
+        /// How many members have no rank but had an earlier life. They may yet find their former
+        /// rank, and be counted a second time at their old place.
         returning: u32,
-        /// How they are tied to the cluster.
+        /// How the members of the subtree are tied to the cluster.
         evidence: Evidence,
     },
     /// To a child: its place.
     Place {
         /// Epoch, population and the child's own rank.
         placement: Placement<I>,
-        /// The child's version that the epoch was counted with.
+        /// The version of the child's count that the epoch was counted with.
         version: u64,
-        /// Whether the overlay is the cluster's, as its root says, and no island.
+        /// Whether the overlay is the cluster's, by its root's word, and not an island.
         belongs: bool,
     },
-    /// To a child that the sender can give no rank: what is in force. The child
-    /// may hold a rank in it already, or held one before it restarted.
+    /// To a child for which the sender has no rank: the numbering in force. The child may hold a
+    /// rank in it already, or have held one before it restarted.
     InForce {
-        /// The numbering.
+        /// The epoch of the numbering.
         epoch: Epoch<I>,
-        /// How many ranks it has.
+        /// How many ranks the numbering has.
         population: Population,
-        /// As in [`Message::Place`].
+        /// Whether the overlay is the cluster's, as in [`Message::Place`].
         belongs: bool,
     },
 }
@@ -60,7 +60,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Any at all, as a transient fault may leave it.
+    /// Arbitrary evidence, as a transient fault may leave it.
     pub(crate) const fn scrambled(noise: u64) -> Self {
         match noise % 3 {
             0 => Self::Unmet,
@@ -69,7 +69,7 @@ impl Evidence {
         }
     }
 
-    /// The evidence of two parts together.
+    /// The evidence of two subtrees together.
     pub(crate) fn joined(self, other: Self) -> Self {
         match (self, other) {
             (Self::Member, _) | (_, Self::Member) => Self::Member,

@@ -1,73 +1,74 @@
-//! What the detector says.
+//! Messages of the detector.
 
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::Mark;
 
-/// How many peers a node keeps rumours of; one more displaces the oldest.
+/// The most peers of which a node keeps rumours; one more displaces the oldest.
 pub const MAX_RUMOURS: usize = 256;
 /// The most rumours in a new message. Messages that wait for one receiver are merged up to
 /// [`MAX_RUMOURS`]; [`union`] drops the oldest rumours beyond that.
 pub const MAX_TOLD: usize = 64;
 
-/// A message of the detector. Any message at all is a sign of life of its
-/// sender; these exist for those who have nothing else to say.
+/// A message of the detector. Every message is a sign of life of its sender; these are for nodes
+/// that have nothing else to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// To a ring neighbour: I am alive, and this is my place.
+    /// To a ring neighbour or parent: I am alive, and this is my place.
     Beat {
-        /// Where I stand.
+        /// The place of the sender.
         mark: Option<Mark<I>>,
-        /// Whether I want to know the same of the receiver.
+        /// Whether the receiver should answer with its own place.
         reply: bool,
     },
-    /// Are you alive? Asked on behalf of another node if `asker` is set.
+    /// Are you alive? If `asker` is set, the sender asks on its behalf.
     Ping {
-        /// Who wants to know.
+        /// The node on whose behalf the sender asks.
         asker: Option<I>,
     },
-    /// Yes; returned by the way the question came.
+    /// The answer to [`Message::Ping`], which goes back the way the question came.
     Pong {
-        /// Who wanted to know.
+        /// The node on whose behalf the question was.
         asker: Option<I>,
     },
     /// Ping this peer for me.
     PingFor(I),
     /// I have heard this peer answer just now.
     Alive(I),
-    /// What is said of peers; of these [`MAX_RUMOURS`] at most are read.
+    /// Rumours about peers; at most [`MAX_RUMOURS`] of them are read.
     Rumours(Vec<Rumour<I>>),
-    /// I have this from hearsay: who knows better? It is answered but not
-    /// believed, so that nothing that is said lives on by being asked about. Of
-    /// these [`MAX_TOLD`] at most are read.
+    /// Rumours that the sender has from hearsay: does the receiver know better? They are answered
+    /// but not believed, so that no rumour lives longer because nodes ask about it. At most
+    /// [`MAX_TOLD`] of them are read.
     Doubts(Vec<Rumour<I>>),
-    /// A member has left, as itself has signed. The host of the receiver verifies that
-    /// before this machine hears of it.
+    /// A member has left, by its own signature. The host of the receiver verifies the signature
+    /// before this machine sees the message.
     Goodbye(Goodbye<I>),
-    /// To whom a link is new: accusations that hold already, each with the beats that are left
-    /// of it. They are believed for no longer and not passed on, so that none outlives those
-    /// that heard it first. Of these [`MAX_TOLD`] at most are read.
+    /// To the peer of a new link: accusations that already hold, each with the beats that it has
+    /// left. The receiver believes them no longer than that and does not pass them on. So an
+    /// accusation ends everywhere when it ends at the nodes that heard it first. At most
+    /// [`MAX_TOLD`] of them are read.
     Standing(Vec<(Rumour<I>, u32)>),
 }
 
-/// What is said of one peer.
+/// A rumour about one peer: that it is down, or up after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rumour<I> {
-    /// Of whom.
+    /// The peer that the rumour is about.
     pub peer: I,
-    /// Of which life of its process; 0 if the accuser never knew.
+    /// The life of the peer's process; 0 if the accuser never knew it.
     pub boot: u64,
-    /// Of which incarnation in it.
+    /// The incarnation of the peer in that life.
     pub incarnation: u32,
-    /// Where it stood.
+    /// The place of the peer.
     pub mark: Option<Mark<I>>,
-    /// Whether it is up after all.
+    /// Whether the peer is up after all.
     pub is_up: bool,
 }
 
 impl<I> Rumour<I> {
-    /// The same about the life that the receiver has a link to, if the accuser never knew which
-    /// it is.
+    /// The rumour with the life `link`, the one that the receiver has a link to, if the accuser
+    /// never knew the life.
     pub(crate) fn of_linked(self, link: Option<u64>) -> Self {
         match link.filter(|_| self.boot == 0 && !self.is_up) {
             Some(boot) => Self { boot, ..self },
@@ -76,9 +77,9 @@ impl<I> Rumour<I> {
     }
 }
 
-/// Two batches that wait for one receiver, as one: each rumour once, the newer ones last.
-/// Beyond [`MAX_RUMOURS`] the oldest go; whoever has them from hearsay asks again. Also returns
-/// how many went.
+/// Two batches that wait for one receiver as one batch, without repetitions, the newer rumours
+/// last. Beyond [`MAX_RUMOURS`] the oldest are dropped; a node that has them from hearsay asks
+/// again. Also returns how many were dropped.
 pub fn union<I: PartialEq>(
     mut older: Vec<Rumour<I>>,
     newer: Vec<Rumour<I>>,
@@ -90,19 +91,19 @@ pub fn union<I: PartialEq>(
     (older, beyond)
 }
 
-/// A life of a peer has ended, and says so.
+/// A life of a peer has ended, by its own word.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Goodbye<I> {
-    /// Who has left.
+    /// The peer that has left.
     pub peer: I,
-    /// In which life of its process.
+    /// The life that has ended.
     pub boot: u64,
-    /// Its signature of both, as the host of the receiver verifies it.
+    /// The peer's signature of both, which the host of the receiver verifies.
     pub proof: Vec<u8>,
 }
 
 impl<I: Copy> Goodbye<I> {
-    /// The rumour that a goodbye without proof comes to: somebody calls that life down.
+    /// A goodbye without its proof: a rumour that this life is down.
     pub const fn rumour(&self) -> Rumour<I> {
         Rumour {
             peer: self.peer,

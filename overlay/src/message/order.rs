@@ -3,38 +3,37 @@
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
-/// How many components an order may have. Every death above a node can add one;
-/// at the bound the node is put behind its siblings instead, which costs ranks
-/// their stability and nothing else.
+/// How many components an order may have. Every death above a node can add one. At the bound the
+/// node is put behind its siblings, which changes ranks and does no other harm.
 const MAX_COMPONENTS: usize = 32;
 
-/// Sorts behind every slot that a parent hands out.
+/// A slot that sorts behind every slot that a parent hands out.
 const BEHIND: u32 = u32::MAX;
 
-/// Sorts before every slot that a parent hands out.
+/// A slot that sorts before every slot that a parent hands out.
 const FIRST: u32 = 0;
 
-/// Where a child stands among its siblings: a path of slots, compared component
-/// by component like the numbering of chapters. The orphan in slot 2 of a dead
-/// parent that had slot 3 becomes `3.2` under the grandparent: between 3 and 4,
-/// and behind 3 should that node return, so preorder survives both.
+/// The place of a child among its siblings: a path of slots, compared component by component like
+/// the numbers of chapters. The orphan in slot 2 of a dead parent in slot 3 becomes `3.2` under the
+/// grandparent: between 3 and 4, and behind 3 if the dead node returns. So both keep their place in
+/// preorder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Order(ArrayVec<u32, MAX_COMPONENTS>);
 
 impl Order {
-    /// The order of a plain slot.
+    /// The order that consists of a single slot.
     pub fn slot(slot: u32) -> Self {
         Self(ArrayVec::from_iter([slot]))
     }
 
-    /// The place that a node was deployed to, counted from 0.
+    /// The order for a slot of the deployment, counted from 0.
     pub fn deployed(slot: u32) -> Self {
         Self::slot(slot.saturating_add(FIRST + 1))
     }
 
-    /// The place of the rank that is `distance` above the parent's, before all
-    /// that a parent hands out: next to the parent in preorder but for those
-    /// whose ranks lie between.
+    /// The place for the rank that is `distance` above the parent's, before all slots that a parent
+    /// hands out. In preorder only members with ranks in between stand between the parent and this
+    /// place.
     pub fn next_to(distance: u32) -> Self {
         Self::slot(FIRST).joined(&Self::slot(distance))
     }
@@ -44,8 +43,8 @@ impl Order {
         self.0.is_empty()
     }
 
-    /// The place of what stood at `inner` below this one, now that this one is
-    /// gone; unset when it would be too long.
+    /// The place of a node that stood at `inner` below a node at this place, once the latter is
+    /// gone. The place is unset if it would have too many components.
     #[must_use]
     pub fn joined(&self, inner: &Self) -> Self {
         let mut joined = self.clone();
@@ -55,16 +54,15 @@ impl Order {
         }
     }
 
-    /// The place behind all children of an heir, in the old order of the heir's
-    /// former siblings.
+    /// The place behind all children of an heir, where the heir's former siblings keep their order.
     #[must_use]
     pub fn behind(&self) -> Self {
         Self::slot(BEHIND).joined(self)
     }
 
-    /// The slot that a newcomer without a claim gets among `siblings`: behind
-    /// all of them. So a root that returns stands last in its heir's preorder,
-    /// which is just before the heir in the ring, where it stood before.
+    /// The slot of a newcomer without a claim: behind all `siblings`. So a root that returns stands
+    /// last in its heir's preorder. In the ring this place is just before the heir, where the root
+    /// stood before.
     #[must_use]
     pub fn after<'a>(siblings: impl Iterator<Item = &'a Self>) -> Self {
         let next = |slot: Option<&u32>| slot.map_or(0, |slot| slot.saturating_add(1));

@@ -1,13 +1,12 @@
-//! Words for a peer that the speaker cannot reach, carried by a third that
-//! reaches both.
+//! Messages to a peer that the sender cannot reach, carried by a third node that reaches both.
 //!
 //! ```text
 //!   a ──To{b, word}──▶ helper ──From{a, word}──▶ b        a ╳ b
 //! ```
 //!
-//! Only what ring and fingers live on is carried: a tree edge must be spoken
-//! over, and rumours have their own ways. The carrier vouches for nothing, so
-//! what it brings is believed only while there is no link to the speaker.
+//! Only messages that ring and fingers need are carried. A tree edge needs a link of its own, and
+//! rumours travel over other links anyway. The carrier vouches for nothing, so a carried message is
+//! believed only while the receiver has no link to the original sender.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,40 +17,40 @@ use crate::{fingers, ring};
 /// A message of this layer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// To the carrier: I cannot reach this peer.
+    /// To the carrier: I cannot reach this peer, pass the message on.
     To {
-        /// Who is meant.
+        /// The peer that the message is for.
         to: I,
-        /// What it is told.
+        /// The carried message.
         carried: Carried<I>,
     },
-    /// From the carrier: this peer cannot reach you.
+    /// From the carrier: a message of a peer that cannot reach you.
     From {
-        /// Who says so.
+        /// The original sender.
         from: I,
-        /// What it says.
+        /// The carried message.
         carried: Carried<I>,
     },
 }
 
-/// What can be carried.
+/// A message that can be carried.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Carried<I> {
-    /// Of the ring.
+    /// A message of the ring.
     Ring(ring::Message<I>),
-    /// Of the fingers.
+    /// A message of the fingers.
     Fingers(fingers::Message<I, Mark<I>>),
     /// A beat, see [`detector::Message::Beat`].
     Beat {
-        /// Where the speaker stands.
+        /// The place of the original sender.
         mark: Option<Mark<I>>,
-        /// Whether it wants to know the same of the receiver.
+        /// Whether the receiver should answer with its own place.
         reply: bool,
     },
 }
 
 impl<I: Clone> Carried<I> {
-    /// What of a message can be carried, if anything.
+    /// The message in its carried form; none if it cannot be carried.
     pub fn of(message: &super::Message<I>) -> Option<Self> {
         match message {
             super::Message::Ring(message) => Some(Self::Ring(message.clone())),

@@ -1,30 +1,30 @@
-//! Which ranks a subtree holds.
+//! The standing of a subtree: which ranks its members hold.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, Id, Placement, Population, Rank};
 
-/// The members of a subtree that stand in one epoch, in preorder: like the
-/// pages of a chapter, known by the first, the last and how many there are.
-/// Those of a death are missing in between.
+/// The members of a subtree that hold a rank in one epoch, in preorder. Like the pages of a
+/// chapter, they are described by the first, the last and their number; the ranks of dead members
+/// are missing in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Standing<I> {
-    /// Which numbering.
+    /// The epoch of the numbering.
     pub epoch: Epoch<I>,
-    /// How many ranks it has.
+    /// How many ranks the numbering has.
     pub population: Population,
     /// The rank of the first member in preorder.
     pub first: Rank,
-    /// The rank of the last one.
+    /// The rank of the last member in preorder.
     pub last: Rank,
-    /// How many there are.
+    /// How many members hold a rank.
     pub count: u32,
-    /// Whether their ranks go once round the ring in preorder.
+    /// Whether the ranks rise in preorder, once round the ring at most.
     pub is_ordered: bool,
 }
 
 impl<I: Id> Standing<I> {
-    /// Of one member.
+    /// The standing of one member.
     pub(crate) const fn of(placement: &Placement<I>) -> Self {
         Self {
             epoch: placement.epoch,
@@ -36,16 +36,16 @@ impl<I: Id> Standing<I> {
         }
     }
 
-    /// Whether there can be such a standing in a subtree of `size`; a claim
-    /// until it is checked.
+    /// Whether a subtree of `size` can have this standing: a check for standings that come from
+    /// other nodes.
     pub(crate) fn is_possible(&self, size: Population) -> bool {
         let are_ranks =
             self.first.is_within(self.population) && self.last.is_within(self.population);
         are_ranks && self.count >= 1 && self.count <= size.get()
     }
 
-    /// Append the subtree that comes next in preorder. One of another numbering
-    /// holds no rank of this one.
+    /// Append the standing of the next subtree in preorder. A subtree of another numbering holds no
+    /// rank of this one and adds nothing.
     pub(crate) fn append(&mut self, next: &Self) {
         if (next.epoch, next.population) != (self.epoch, self.population) {
             return;
@@ -57,7 +57,7 @@ impl<I: Id> Standing<I> {
         self.count = self.count.saturating_add(next.count);
     }
 
-    /// How many ranks nobody here holds.
+    /// How many ranks are not held here.
     pub const fn vacant(&self) -> u32 {
         self.population.get().saturating_sub(self.count)
     }

@@ -1,25 +1,26 @@
-//! Members from all over the ring, who may be alive when everybody near is dead.
+//! Acquaintances: members from all over the ring, which may be alive when all near members are
+//! dead.
 
 use crate::Id;
 use crate::noise::Noise;
 
-/// How many members from all over the ring a node remembers. Of 128 whose three
-/// quarters die at once each knows some dozen fingers, of whom three live: too few
-/// for all to find each other; with 32 more, eight live (guess).
+/// How many members from all over the ring a node remembers. A guess: if three quarters of 128
+/// members die at once, each member knows about a dozen fingers, of which three live. These are too
+/// few for all to find each other; with 32 more, eight live.
 pub const MAX_ACQUAINTANCES: usize = 32;
 
-/// Whom a node knows besides its neighbours.
+/// The members that a node knows besides its neighbours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquaintances<I> {
     /// Some members of the last complete roster.
     pub(super) members: Vec<I>,
-    /// Those that were such before and are no members any more, the latest
-    /// first: they may be on another island.
+    /// Acquaintances of earlier rosters that are no members any more, the latest first: they may be
+    /// on another island.
     pub(super) former: Vec<I>,
 }
 
 impl<I: Id> Acquaintances<I> {
-    /// Nobody yet.
+    /// No acquaintances yet.
     pub(super) const fn new() -> Self {
         Self {
             members: Vec::new(),
@@ -27,7 +28,8 @@ impl<I: Id> Acquaintances<I> {
         }
     }
 
-    /// Remember `some` instead of those before; `is_member` tells who is one now.
+    /// Remember `some` instead of the former acquaintances; `is_member` tells whether a peer is a
+    /// member now.
     pub(super) fn meet(&mut self, some: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
         let known = std::mem::replace(self, Self::new());
         for id in known.members.into_iter().chain(known.former) {
@@ -39,12 +41,12 @@ impl<I: Id> Acquaintances<I> {
         self.members = some.take(MAX_ACQUAINTANCES).collect();
     }
 
-    /// All of them, those who are no members first.
+    /// All acquaintances, former members first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &I> {
         self.former.iter().chain(&self.members)
     }
 
-    /// Any state at all, as a transient fault may leave it.
+    /// Arbitrary acquaintances, as a transient fault may leave them.
     pub(super) fn scrambled(noise: &mut Noise, peers: &[I]) -> Self {
         Self {
             members: noise.pick(peers).into_iter().collect(),

@@ -5,17 +5,18 @@
 //!                    └── one of them has its place ──▶ child of that one, or of its subtree
 //! ```
 //!
-//! A node meets a peer when the peer says that it looks for its place too. Members say that
-//! they have theirs. The node waits until all that it lists have said the one or the other,
-//! until nobody further has for [`Gather::quiet`], or until [`Gather::latest`] is over. If more
-//! have their places than look for one, it is a latecomer: it becomes a child of one of them.
-//! A single liar thus keeps nobody from meeting the others.
+//! Peers that look for their place say so to each other: they have *met*. Members say that they
+//! have their place. The node waits until each listed peer has said one or the other, until no
+//! further peer has for [`Gather::quiet`], or until [`Gather::latest`] is over. If more peers have
+//! their place than look for one, the node is a latecomer: it becomes a child of one of them. So a
+//! single liar keeps no node from meeting the others.
 //!
-//! If all lists that it has heard of are the same, the order of the list decides; otherwise
-//! the corrected procedure does. Without a place it asks whom it asked in the clique, and then
-//! its contacts, as any orphan does; probing and merging bring everybody together.
+//! If all lists that the node has heard of are the same, the order of the list decides; otherwise
+//! the corrected procedure does. A node without a place asks for one as any orphan does: first the
+//! node of its own question in the clique, then its contacts. Probing and merging bring all nodes
+//! together.
 //!
-//! Not here: how the ring is made ([`clique`]).
+//! Not here: how nodes make the ring ([`clique`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,16 +28,17 @@ use crate::config::Gather;
 use crate::digest::digest_of;
 use crate::noise::Noise;
 
-/// How many latecomers a node tells that it has its place; the others ask again by themselves.
+/// The most latecomers that a node tells that it has its place; further ones ask again by
+/// themselves.
 pub(super) const MAX_LATE: usize = 1024;
-/// How many peers that it does not list a node meets; further ones are latecomers.
+/// The most peers outside its list that a node meets; further ones are latecomers.
 pub(super) const MAX_STRANGERS: usize = 1024;
-/// How long a node waits for an answer; others may begin that much later than it does.
+/// How long a node waits for an answer: others may begin that much later than it does.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How many of the smallest identifiers a node without a place asks for one.
+/// How many peers, the smallest identifiers, a node that got no place asks for one.
 const HEIRS: usize = 8;
-/// How long the making of the ring may take at least, whatever helps meanwhile: a liar could
-/// help for ever.
+/// The least time for making the ring. It ends then whatever progress is made meanwhile, since a
+/// liar could pretend progress for ever.
 const LINKING: Duration = Duration::from_secs(10);
 
 /// The gathering of one node.
@@ -46,24 +48,24 @@ pub(super) struct Gathering<I> {
     digest: u64,
     /// The listed peers that have not answered.
     unheard: BTreeSet<I>,
-    /// Who looks for its place too, with the digest of its list.
+    /// The peers that look for their place too, each with the digest of its list.
     met: BTreeMap<I, u64>,
-    /// Who has its place.
+    /// The peers that have their place.
     placed: BTreeSet<I>,
-    /// Who came when the clique had begun; told once this node has its place.
+    /// The peers that came after the clique had begun. They are told when this node has its place.
     late: BTreeSet<I>,
     clique: Clique<I>,
     stage: Stage,
 }
 
-/// How far it is.
+/// The stage of the gathering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Peers are met.
+    /// The node meets peers.
     Meeting,
-    /// The ring is made.
+    /// The nodes make the ring.
     Linking,
-    /// This node is in the tree; it still answers those that are not.
+    /// This node is in the tree; it still answers peers that are not.
     Over,
 }
 
@@ -94,20 +96,20 @@ impl<I: Id> Gathering<I> {
         all.filter(move |_| is_on)
     }
 
-    /// How many peers it remembers, and how many questions wait.
+    /// How many peers the gathering remembers, and how many questions wait.
     pub(super) fn lengths(&self) -> (usize, usize) {
         let peers = self.met.len() + self.placed.len() + self.late.len();
         (peers, self.clique.waiting_count())
     }
 
-    /// Whether this node has room for one more of the peers that it does not list, besides the
-    /// listed ones that may still come.
+    /// Whether one more unlisted peer fits in, besides the listed ones that may still come.
     fn has_room(&self) -> bool {
         let all = self.met.len() + self.placed.len() + self.unheard.len();
         all < self.gather.peers.len() + MAX_STRANGERS
     }
 
-    /// The list, without those that were not met, and with those that it lacks at its end.
+    /// The peers for the clique: the list without the absent peers, then the unlisted peers that
+    /// were met.
     fn present(&self, me: I) -> Peers<I> {
         let listed = self.gather.peers.iter().copied();
         let is_here = |peer: &I| *peer == me || self.met.contains_key(peer);
@@ -136,7 +138,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A link is up: say what this node looks for.
+    /// A link is up: tell its peer that this node looks for its place.
     pub(super) fn tell_list(&self, peer: I, out: &mut Out<I>) {
         let is_meeting = |one: &&Gathering<I>| one.stage == Stage::Meeting;
         if let Some(gathering) = self.gathering.as_ref().filter(is_meeting) {
@@ -167,7 +169,7 @@ impl<I: Id> Overlay<I> {
                     gathering.late.insert(from);
                 }
             }
-            // Whoever asks a node that has no way to a root yet is remembered there.
+            // A node without a path to a root remembers the asker in its clique.
             (Some(Stage::Over), Body::Listed { .. }) => out.send(from, clique::Message::CLOSED),
             (None, Body::Listed { .. } | Body::Exchange { .. }) if self.tree.is_anchored() => {
                 out.send(from, clique::Message::CLOSED);
@@ -177,7 +179,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer looks for its place too, by a list of this digest, or has it.
+    /// A peer looks for its place too, with a list of this digest; without a digest, it has its
+    /// place.
     fn on_met(&mut self, from: I, digest: Option<u64>, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -200,11 +203,11 @@ impl<I: Id> Overlay<I> {
         let has_heard_all = gathering.unheard.is_empty();
         if !is_known {
             out.arm(Timer::GatherQuiet, gathering.gather.quiet);
-            // A listed one has its link already.
+            // A listed peer has its link already.
             moved.links |= !is_listed;
         }
         if !is_known && digest.is_some() {
-            // The first word of this node may have come before that one listened.
+            // This node's first message may have come before that peer listened.
             self.tell_list(from, out);
         }
         if has_heard_all {
@@ -212,7 +215,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer is out of reach: it is not counted on.
+    /// A peer is out of reach: do not count on it.
     pub(super) fn unmeet(&mut self, peer: I) {
         let is_meeting = |one: &&mut Gathering<I>| one.stage == Stage::Meeting;
         if let Some(gathering) = self.gathering.as_mut().filter(is_meeting) {
@@ -224,7 +227,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Nobody further has come, or nothing that helps.
+    /// No further peer has come, or no progress was made.
     pub(super) fn on_gather_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
             Some(Stage::Meeting) => self.end_meeting(moved, out),
@@ -246,7 +249,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Make the ring with those that were met, or join those that have their places.
+    /// Make the ring with the peers that were met, or join the peers that have their places.
     fn end_meeting(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -292,8 +295,8 @@ impl<I: Id> Overlay<I> {
                 self.tree.deploy(u32::from(place.slot));
                 self.end_gathering(place.parent, moved, out);
             }
-            // Whoever asked nobody is the root of those that asked it. Should it be dead, the
-            // next smallest becomes root before the others do, and they know whom to ask.
+            // The node that asked no other is the root of all that asked it. If it is dead, the
+            // next smallest becomes a root before the others do, and they know to ask it.
             Outcome::Failed(asked) => {
                 let me = self.config.me;
                 let met = self
@@ -316,7 +319,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Go into the tree, under `parent` or as a root.
+    /// Enter the tree, under `parent` or as a root.
     fn end_gathering(&mut self, parent: Option<I>, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -338,7 +341,7 @@ mod tests {
     use crate::overlay::Input;
     use crate::{Config, Effect, Message};
 
-    /// Node 2 of four, with the links that it asks for up.
+    /// Node 2 of four; the links that it asks for are up.
     fn linked() -> (Overlay<u32>, Out<u32>) {
         let mut config = Config::new(2, 1, 1);
         config.gather = Some(Gather::new(vec![1, 2, 3, 4]));
@@ -360,7 +363,7 @@ mod tests {
         effects.any(|effect| matches!(&effect, Effect::Send { to, message } if is_it(*to, message)))
     }
 
-    /// Whether node 2 has asked `next` for the order of the list of so many members.
+    /// Whether node 2 has asked `next` about the order of a list of `members` members.
     fn has_asked(out: Out<u32>, next: u32, members: u32) -> bool {
         let expected = Body::Ahead {
             distance: 1,
@@ -413,7 +416,7 @@ mod tests {
         for peer in [1, 3, 4] {
             hand(&mut node, peer, clique::Message::listed(7), &mut out);
         }
-        // Lists differ: node 2 has asked node 1, which says nothing.
+        // Lists differ: node 2 has asked node 1, which does not answer.
         let (timer, late) = (Timer::GatherLatest, Duration::ZERO);
         node.handle(Input::Timer { timer, late }, &mut out);
         assert!(has_sent(out, |to, message| to == 1 && is_attach(message)));
@@ -425,7 +428,7 @@ mod tests {
         for stranger in 100..100 + MAX_STRANGERS as u32 + 10 {
             hand(&mut node, stranger, clique::Message::listed(7), &mut out);
         }
-        // Those that it lists are met all the same, and are the last that it waits for.
+        // The listed peers are met all the same, and are the last that node 2 waits for.
         for listed in [1, 3, 4] {
             hand(&mut node, listed, clique::Message::listed(7), &mut out);
         }

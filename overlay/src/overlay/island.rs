@@ -1,8 +1,7 @@
 //! Whether this node's overlay is the cluster or an island beside it.
 //!
-//! The tables of an overlay do not tell the cluster from a few nodes that have never met
-//! it. So a root takes its overlay for the cluster only with evidence. One member is
-//! enough that
+//! The tables of an overlay do not tell the cluster from a few nodes that have never met it. So a
+//! root takes its overlay for the cluster only with evidence. It is enough that one member
 //!
 //! * has been a member of the cluster in this life, as its root told it;
 //! * sees more than half of the expected hosts ([`Config::expect`]);
@@ -13,8 +12,8 @@
 //! of its own contacts. An island does not pass: the node at which its chain of contacts
 //! ends has only dead ones, whichever node is the root.
 //!
-//! The census carries evidence and word. Each node judges for itself whether it is
-//! *deserted*: alone, while another member has gone without a goodbye.
+//! The census carries the evidence up and the root's word down. Each node decides for itself
+//! whether it is *deserted*: alone, while another member has gone without a goodbye.
 //!
 //! [`Config::alone`]: crate::Config::alone
 //! [`Config::expect`]: crate::Config::expect
@@ -28,11 +27,12 @@ use crate::Id;
 use crate::census::Evidence;
 use crate::config::beats;
 
-/// How long a node that may be alone tries its contacts. Default 10 s (guess): longer
-/// than a restart of one of them takes.
+/// How long a node with [`Config::alone`](crate::Config::alone) tries its contacts. Default 10 s
+/// (guess): if it is shorter than the restart of a contact, the node takes itself for the cluster
+/// too early.
 const TRIED: Duration = Duration::from_secs(10);
-/// How many former members a node counts as lost: as many as a roster names. Further
-/// ones are not counted.
+/// The most former members that a node counts as lost: as many as a roster names. Further ones are
+/// not counted.
 pub const MAX_LOST_MEMBERS: usize = 4096;
 
 /// Why a node's overlay is not taken for the cluster.
@@ -54,20 +54,19 @@ impl fmt::Display for Island {
     }
 }
 
-/// What a node knows of the cluster outside its tables.
+/// What a node knows about the cluster besides its tables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shore<I> {
-    /// Beats since the start, or since the last word of a contact, in which none was met.
+    /// Beats since the start, or since the last message of a contact, while no contact is met.
     pub(super) vain_beats: u32,
-    /// Contacts that are in this overlay, as far as is known of those that are neither
-    /// parent nor child.
+    /// Contacts that are known to be in this overlay and are neither parent nor child.
     pub(super) met: BTreeSet<I>,
-    /// Members that went and are not back; those that have said goodbye are among them.
+    /// Members that went and have not returned, including those that have said goodbye.
     pub(super) lost: BTreeSet<I>,
 }
 
 impl<I: Id> Shore<I> {
-    /// That of a node that starts.
+    /// The knowledge of a node that starts.
     pub(super) const fn new() -> Self {
         Self {
             vain_beats: 0,
@@ -76,7 +75,7 @@ impl<I: Id> Shore<I> {
         }
     }
 
-    /// A member went.
+    /// Note that a member went.
     pub(super) fn note_lost(&mut self, peer: I) {
         self.met.remove(&peer);
         if self.lost.len() < MAX_LOST_MEMBERS {
@@ -86,7 +85,7 @@ impl<I: Id> Shore<I> {
 }
 
 impl<I: Id> Overlay<I> {
-    /// Why this node's overlay is not taken for the cluster, if it is not.
+    /// Why this node's overlay is not taken for the cluster; none if it is.
     pub fn island(&self) -> Option<Island> {
         let is_alone = self.tree.is_root() && self.tree.children().len() == 0;
         if is_alone && self.lost_members().next().is_some() {
@@ -95,15 +94,15 @@ impl<I: Id> Overlay<I> {
         (!self.census.belongs()).then_some(Island::Unmet)
     }
 
-    /// The former members that went without a goodbye and are not back, as far as this
-    /// node knows; [`MAX_LOST_MEMBERS`] at most.
+    /// The former members that went without a goodbye and have not returned, as far as this node
+    /// knows; at most [`MAX_LOST_MEMBERS`].
     pub fn lost_members(&self) -> impl Iterator<Item = I> + '_ {
         let lost = self.shore.lost.iter().copied();
         lost.filter(|peer| !self.has_left(*peer))
     }
 
-    /// The members are known by name: `before` were members, and `is_member` tells who
-    /// is one now.
+    /// Take a complete roster: `before` were members, and `is_member` tells whether a peer is one
+    /// now.
     pub fn note_members(&mut self, before: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
         self.shore.lost.retain(|peer| !is_member(*peer));
         let me = self.config.me;
@@ -120,7 +119,7 @@ impl<I: Id> Overlay<I> {
         self.shore.met = self.own_contacts().filter(|id| is_member(*id)).collect();
     }
 
-    /// Look at this node's evidence; as a root, decide what the overlay is and tell the
+    /// Update this node's own evidence. A root also decides what the overlay is and tells its
     /// children.
     pub(super) fn decide_belonging(&mut self, out: &mut Out<I>) {
         self.census
@@ -136,7 +135,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// There is contact with a peer.
+    /// Note contact with a peer.
     pub(super) fn note_contact(&mut self, peer: I) {
         self.shore.lost.remove(&peer);
         let is_counting = self.shore.vain_beats > 0;
@@ -145,16 +144,17 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer says that it is in this overlay. Returns whether it is a contact.
+    /// A peer says that it is in this overlay. Returns whether it is a contact that was not met
+    /// before.
     pub(super) fn on_together(&mut self, from: I) -> bool {
         self.lost.retain(|id| *id != from);
         let contacts: Vec<I> = self.own_contacts().collect();
-        // A transient fault may have left others among them.
+        // A transient fault may have left other peers in the set.
         self.shore.met.retain(|id| contacts.contains(id));
         contacts.contains(&from) && self.shore.met.insert(from)
     }
 
-    /// Count how long the contacts have been tried in vain.
+    /// Count the beats in which this node has tried its contacts without success.
     pub(super) fn count_vain_beats(&mut self) {
         self.shore.vain_beats = match self.seeks_contacts() {
             true => self.shore.vain_beats.saturating_add(1),
@@ -162,7 +162,7 @@ impl<I: Id> Overlay<I> {
         };
     }
 
-    /// Whether this node is on an island and has none of its contacts beside it.
+    /// Whether this node is on an island and has met none of its contacts.
     pub(super) fn seeks_contacts(&self) -> bool {
         !self.census.belongs() && !self.has_met()
     }

@@ -1,47 +1,47 @@
-//! How far behind a node is with its own work, and what that spares others.
+//! Lateness: how far a node is behind with its own work, and how this protects other nodes.
 //!
-//! Who is late with its timers is later still with answers: a question waits in the
-//! queues of the process before it goes out, and the answer before it is read. So
-//! the patience with others grows with one's own lateness. It never becomes endless:
-//! on a host that is always busy the dead are found too.
+//! A node with late timers handles answers even later: a question waits in the queues of the
+//! process before it goes out, and the answer before it is read. So a node is more patient with
+//! others the later it is itself. The patience has a limit: on a host that is always busy dead
+//! peers are found too.
 
 use std::time::Duration;
 
 use crate::noise::Noise;
 
-/// One in so many looks and judgements of a late node counts.
+/// Of a late node, one in this many looks and judgements counts.
 const SPARED: u32 = 4;
-/// A node is late whose timers are by this part of a beat: a question and its answer
-/// pass through some six queues, and have a quarter of a beat.
+/// A node is late if its timers are late by this fraction of a beat: one part in 32. A question and
+/// its answer pass through about six queues, and have a quarter of a beat.
 const LATE: u32 = 32;
-/// No node is late by less: so much is the noise of a healthy host.
+/// The least lateness that counts: a healthy host has this much noise.
 const NOISE: Duration = Duration::from_millis(10);
 
 /// The lateness of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Lateness {
-    /// The most of late, halved at every look.
+    /// The greatest recent lateness, halved at every look.
     most: Duration,
     looks: u32,
     judgements: u32,
 }
 
 impl Lateness {
-    /// A timer has fired so much later than asked for.
+    /// A timer has fired this much later than asked for.
     pub(super) fn note(&mut self, late: Duration) {
         self.most = self.most.max(late);
     }
 
-    /// Whether this look at silence counts, after one's own timer was `late`.
+    /// Whether this look at silence counts, after the node's own timer was `late`.
     pub(super) fn counts_look(&mut self, late: Duration, beat: Duration) -> bool {
         let is_late = self.is_late(beat);
-        // Corrupted or after a pause, it is over in four beats.
+        // After corruption or a pause the lateness is over in four beats.
         self.most = self.most.min(beat) / 2;
         self.looks = self.looks.wrapping_add(1);
         late < beat / 4 && (!is_late || self.looks.is_multiple_of(SPARED))
     }
 
-    /// Whether this judgement of those who were accused counts.
+    /// Whether this judgement of the accused peers counts.
     pub(super) fn counts_judgement(&mut self, beat: Duration) -> bool {
         self.judgements = self.judgements.wrapping_add(1);
         !self.is_late(beat) || self.judgements.is_multiple_of(SPARED)
@@ -51,7 +51,7 @@ impl Lateness {
         self.most >= (beat / LATE).max(NOISE)
     }
 
-    /// Any state at all.
+    /// Arbitrary lateness, as a transient fault may leave it.
     pub(super) fn scrambled(noise: &mut Noise) -> Self {
         Self {
             most: Duration::from_millis(noise.next()),

@@ -1,12 +1,12 @@
-//! The overlay machine of one node: it owns the layers, hands each message to
-//! the one it belongs to, and tells the others what changed.
+//! The overlay machine of one node: it owns the layers, hands each message to its layer, and tells
+//! the other layers what changed.
 //!
 //! ```text
 //!   message / timer ─▶ layer ─▶ Moved ─▶ settle: family → count → epoch
 //!                                          └──▶ ring ──▶ fingers → links, watch
 //! ```
 //!
-//! Not here: rules of the layers, user messages, addresses.
+//! Not here: the rules of the layers, user messages, addresses.
 
 mod acquaintances;
 mod gathering;
@@ -49,11 +49,11 @@ use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
 use vacancy::Vacancy;
 
-/// How many linked peers' boots a node remembers; above it, only those of
-/// peers that it claims a link to.
+/// How many peers' boots a node remembers; above this number, only the boots of peers that it
+/// claims a link to.
 const MAX_BOOTS: usize = 1024;
 
-/// Fingers of a member that stands in an epoch.
+/// The fingers of a member that has a place in an epoch.
 pub type PlacedFingers<I> = Fingers<I, Placement<I>>;
 
 /// A finger message and its sender.
@@ -68,10 +68,10 @@ pub struct Overlay<I: Id> {
     census: Census<I>,
     detector: Detector<I>,
     ring: Ring<I>,
-    /// The last Info of each child, to apply rule 4 again when the children
-    /// change instead of waiting for the leaf to repeat itself.
+    /// The last Info of each child. Rule 4 is applied again with it when the children change,
+    /// without waiting for the leaf to repeat itself.
     infos: BTreeMap<I, I>,
-    /// What the ring neighbours last said of their places.
+    /// The places of the ring neighbours, as each last stated its own.
     marks: BTreeMap<I, Mark<I>>,
     current: Option<PlacedFingers<I>>,
     previous: Option<PlacedFingers<I>>,
@@ -86,66 +86,66 @@ pub struct Overlay<I: Id> {
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
-    /// How many beats there were.
+    /// How many beats have passed.
     beats: u32,
     vacancy: Vacancy,
-    /// Beats without a rank in the numbering in force.
+    /// For how many beats this node has had no rank in the numbering in force.
     placeless_beats: u32,
     reports: Reports<I>,
-    /// The ring neighbours that were last told of.
+    /// The ring neighbours that the owner was last told.
     linked: (Option<I>, Option<I>),
-    /// Beats since an epoch was due.
+    /// For how many beats an epoch has been due.
     overdue_beats: u32,
-    /// Beats since the parent last told this node its place.
+    /// For how many beats the parent has not told this node its place.
     parentless_beats: u32,
     lost: Vec<I>,
     acquaintances: Acquaintances<I>,
     next_probe: usize,
     probes: u32,
-    /// A neighbour was lost not long ago.
+    /// Whether a neighbour was lost not long ago.
     has_lost: bool,
-    /// The root that was found gone lately, and for how many beats that matters.
+    /// The root that was lately found gone, and for how many more beats that matters.
     fallen: Option<(I, u32)>,
     /// The boot of each linked peer.
     boots: BTreeMap<I, u64>,
-    /// Those of them whose link is down, or carries nothing from them.
+    /// Peers in `boots` whose link is down, or brings no messages from them.
     unlinked: BTreeSet<I>,
     /// The peers that this node claims a link to.
     claimed: BTreeSet<I>,
-    /// The peers that it cannot reach, and who reaches them. All are claimed.
+    /// The peers that this node cannot reach, each with the peer that carries its messages. All are
+    /// claimed.
     relayed: BTreeMap<I, I>,
-    /// Who has vouched last for a silent neighbour.
+    /// For each silent neighbour the peer that vouched for it last.
     vouchers: BTreeMap<I, I>,
     lateness: Lateness,
     shore: Shore<I>,
-    /// Until a little after this node has its place, in a fully connected system.
+    /// The gathering of a fully connected system, until a little after this node has its place.
     gathering: Option<Gathering<I>>,
-    /// The same in an arbitrary graph.
+    /// The survey of an arbitrary graph, until a little after this node has its place.
     survey: Option<Survey<I>>,
     /// The listed peers that this node never had a link to.
     unmet: BTreeSet<I>,
 }
 
-/// What an input moved; `settle` carries it to the other layers.
+/// What an input changed; `settle` carries the change to the other layers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
-    /// Parent or children.
+    /// The parent or the children.
     family: bool,
-    /// The parent said what its place is, be that news or not. It may have taken this node in
-    /// again, after a pause that this node has not noticed, and have forgotten what it had heard
-    /// from it.
+    /// The parent sent its Lead, whether that is news or not. The parent may have taken this node
+    /// in again, after a pause that this node has not noticed, and have forgotten its reports.
     lead: bool,
-    /// A child's report.
+    /// The report of a child.
     count: bool,
-    /// Predecessor or successor.
+    /// The predecessor or the successor.
     ring: bool,
-    /// What they say of their places.
+    /// The place that a ring neighbour states.
     marks: bool,
-    /// My placement.
+    /// This node's placement.
     place: bool,
     /// A finger of the current epoch.
     fingers: bool,
-    /// The links that are needed.
+    /// The links that this node needs.
     links: bool,
 }
 
@@ -205,7 +205,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Handle one input; what the host is to do goes to `out`.
+    /// Handle one input; the effects for the host go to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         let mut moved = Moved::default();
         let was_root = self.tree.is_root();
@@ -267,7 +267,7 @@ impl<I: Id> Overlay<I> {
                 self.detector.on_link_down(peer);
             }
             Input::Leave { proof } => {
-                // Before the tree's `Leave`, which alone means *down*.
+                // The goodbye goes before the tree's `Leave`, which alone would mean *down*.
                 if let Some(proof) = proof {
                     let links = Links {
                         boots: &self.boots,
@@ -279,8 +279,8 @@ impl<I: Id> Overlay<I> {
             }
         }
         if self.tree.is_root() && !was_root {
-            // Others may have become roots at the same time: this one's
-            // neighbours, which its own epoch will not know, lead to them.
+            // Other nodes may have become roots at the same time. This node's neighbours lead to
+            // them, and the node's own epoch will not know them.
             let contacts = self.contacts();
             contacts.into_iter().for_each(|id| self.remember(id));
         }
@@ -289,8 +289,8 @@ impl<I: Id> Overlay<I> {
         self.go_round(out);
     }
 
-    /// Remember some members from all over the ring, [`MAX_ACQUAINTANCES`] at
-    /// most, and as many of those remembered before who are no members now.
+    /// Remember some members from all over the ring, [`MAX_ACQUAINTANCES`] at most, and as many
+    /// former acquaintances that are no members now.
     pub fn meet(&mut self, some: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
         let me = self.config.me;
         self.acquaintances
@@ -312,10 +312,10 @@ impl<I: Id> Overlay<I> {
         &self.census
     }
 
-    /// The neighbours to which this node beats without being beaten to: the ring
-    /// successor, and the parent if it is no ring neighbour. What their transports
-    /// acknowledge is their sign of life: see [`Input::Acknowledged`]. The others'
-    /// own words are asked for, so that a process that hangs is found.
+    /// The neighbours that this node beats to and that do not beat to it: the ring successor, and
+    /// the parent if it is no ring neighbour. The acknowledgement of their transports is their sign
+    /// of life: see [`Input::Acknowledged`]. All other neighbours have to send messages, so that a
+    /// hung process is found.
     pub fn silent_neighbours(&self) -> impl Iterator<Item = I> {
         let ring = &self.ring;
         let parent = self
@@ -328,20 +328,20 @@ impl<I: Id> Overlay<I> {
             .flatten()
     }
 
-    /// Whether somebody of [`Self::silent_neighbours`] has been sent a beat and not
-    /// acknowledged it yet.
+    /// Whether a peer of [`Self::silent_neighbours`] has been sent a beat and has not acknowledged
+    /// it yet.
     pub fn awaits_acknowledgement(&self) -> bool {
         self.detector.awaits_acknowledgement()
     }
 
-    /// Whether [`Timer::Watch`] would find nobody to suspect if it fired now. A host
-    /// may then fire it later: before the next input, or with [`Timer::Beat`].
+    /// Whether [`Timer::Watch`] would suspect no peer if it fired now. A host may then fire it
+    /// later: before the next input, or with [`Timer::Beat`].
     pub fn look_can_wait(&self) -> bool {
         self.detector.look_can_wait()
     }
 
-    /// The peers whose silence would be noticed here: neighbours in tree and ring, and
-    /// those that an alarm is about.
+    /// The peers whose silence this node notices: neighbours in tree and ring, and peers that an
+    /// alarm is about.
     pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.watched()
     }
@@ -351,26 +351,26 @@ impl<I: Id> Overlay<I> {
         self.detector.down()
     }
 
-    /// The peers that have said goodbye, as they have signed, and are not back: leaving is
-    /// not failing. They are taken for down, too. At most
-    /// [`MAX_GOODBYES`](detector::MAX_GOODBYES); further ones are down.
+    /// The peers that have signed a goodbye and have not returned: leaving is not failing. They are
+    /// taken for down, too. At most [`MAX_GOODBYES`](detector::MAX_GOODBYES); further ones are only
+    /// down.
     pub fn left(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.left()
     }
 
-    /// Whether a peer has said goodbye and is not back.
+    /// Whether a peer has said goodbye and has not returned.
     pub fn has_left(&self, peer: I) -> bool {
         self.detector.has_left(peer)
     }
 
-    /// Whether a goodbye would change anything here, so that its proof is worth a look.
+    /// Whether a goodbye would change anything here, so that its proof is worth checking.
     pub fn is_news(&self, goodbye: &detector::Goodbye<I>) -> bool {
         let link = self.boots.get(&goodbye.peer).copied();
         self.detector.is_news(goodbye, link)
     }
 
-    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a
-    /// link to: it needs no proof to be answered with the later life.
+    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a link to.
+    /// Such a goodbye needs no proof to be answered with the later life.
     pub fn is_outdated(&self, goodbye: &detector::Goodbye<I>) -> bool {
         let links = Links {
             boots: &self.boots,
@@ -384,8 +384,8 @@ impl<I: Id> Overlay<I> {
         self.current.as_ref()
     }
 
-    /// The peers of this node's list ([`Config::gather`], [`Config::survey`]) that it never had a link to. That
-    /// keeps nobody from being healthy: a list may name the dead.
+    /// The peers of this node's list ([`Config::gather`], [`Config::survey`]) to which it never had
+    /// a link. They do not make a node unhealthy: a list may name dead peers.
     pub fn unmet(&self) -> impl Iterator<Item = I> + '_ {
         self.unmet.iter().copied()
     }
@@ -395,18 +395,18 @@ impl<I: Id> Overlay<I> {
         self.claimed.contains(&peer)
     }
 
-    /// This node's place.
+    /// The place of this node in the current epoch.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.current.as_ref().map(|fingers| *fingers.stamp())
     }
 
-    /// Whether everything that this node can see is as it should be.
+    /// The health of this node, as far as the node itself can see.
     pub fn health(&self) -> Health {
         let ring = &self.ring;
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
-            // Its place is one of another overlay, which has joined this one.
+            // The place belongs to another overlay, which has joined this one.
             Some(_) if !self.tree.is_root() && self.census.in_force().is_some() => Health::Unplaced,
             Some(_)
                 if self.tree.is_root()
@@ -425,7 +425,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Beats without a place from the parent that are nothing unusual.
+    /// For how many beats it is usual to get no place from the parent.
     const fn patience(&self) -> u32 {
         let lost = 2 * (SUSPECT_AFTER + DOWN_AFTER);
         let repeated = 2 * rounds::IN_FULL;
@@ -440,7 +440,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Begin under `parent`, or as a root.
+    /// Start under `parent`, or as a root.
     fn start_tree(&mut self, parent: Option<I>, moved: &mut Moved, out: &mut Out<I>) {
         self.with_tree(out, |tree, around, out| {
             tree.start(parent, around, out);
@@ -468,7 +468,7 @@ impl<I: Id> Overlay<I> {
         self.take(from, message, moved, out);
     }
 
-    /// What somebody says, whichever way it came.
+    /// Take a message, received directly or carried.
     fn take(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
         match message {
             Message::Relayed(message) => self.on_relayed(from, message, moved, out),
@@ -627,7 +627,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Run `act` on the tree with what it needs of the other layers.
+    /// Run `act` on the tree, with the data that it needs of the other layers.
     fn with_tree(
         &mut self,
         out: &mut Out<I>,

@@ -1,19 +1,18 @@
-//! Neighbours that this node cannot reach while others can: a firewall stands
-//! between the two, or a route is broken. What ring and fingers have to say to
-//! them is carried by whoever vouched for them.
+//! Neighbours that this node cannot reach while others can: a firewall stands between the two, or a
+//! route is broken. Messages of ring and fingers to such a neighbour are carried by the peer that
+//! vouched for it.
 
 use super::{Moved, Out, Overlay};
 use crate::relayed::{Carried, Message};
 use crate::{Id, detector};
 
 impl<I: Id> Overlay<I> {
-    /// The peers that this node cannot reach though it should, and who carries
-    /// its words to them.
+    /// The neighbours that this node cannot reach, each with the peer that carries its messages.
     pub fn relayed(&self) -> impl Iterator<Item = (I, I)> + '_ {
         self.relayed.iter().map(|(peer, by)| (*peer, *by))
     }
 
-    /// Somebody has heard a silent neighbour.
+    /// Note that `from` has heard a silent neighbour.
     pub(super) fn note_voucher(&mut self, from: I, message: &detector::Message<I>) {
         if let detector::Message::Alive(peer) = message
             && self.claimed.contains(peer)
@@ -23,26 +22,26 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// This neighbour lives, but not for this node.
+    /// This neighbour lives, but this node cannot reach it.
     pub(super) fn relay_to(&mut self, peer: I) {
         if let Some(by) = self.vouchers.remove(&peer) {
             self.relayed.insert(peer, by);
         }
     }
 
-    /// Whether words from this peer come over a link of its own.
+    /// Whether messages of this peer come over a link of its own.
     fn has_link(&self, peer: I) -> bool {
         self.boots.contains_key(&peer) && !self.unlinked.contains(&peer)
     }
 
-    /// The link to this peer is down, or as good as that.
+    /// The link to this peer is down, or brings no messages.
     pub(super) fn note_unlinked(&mut self, peer: I) {
         if self.boots.contains_key(&peer) {
             self.unlinked.insert(peer);
         }
     }
 
-    /// Carry a word on, or take one that was carried.
+    /// Carry a message on, or take one that was carried.
     pub(super) fn on_relayed(
         &mut self,
         by: I,
@@ -57,7 +56,7 @@ impl<I: Id> Overlay<I> {
                 }
             }
             Message::From { from, carried } => {
-                // Who has a link to the speaker hears it itself.
+                // A node with a link to the sender hears the sender itself.
                 if from == self.config.me || from == by || self.has_link(from) {
                     return;
                 }
@@ -69,14 +68,14 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Ask directly, too: the way may be open again.
+    /// Ping the unreached peers directly, too: the way may be open again.
     pub(super) fn try_unreached(&self, out: &mut Out<I>) {
         for peer in self.relayed.keys() {
             out.send(*peer, detector::Message::Ping { asker: None });
         }
     }
 
-    /// What is said to those that cannot be reached goes round.
+    /// Redirect messages to unreached peers to the peers that carry them.
     pub(super) fn go_round(&self, out: &mut Out<I>) {
         if self.relayed.is_empty() {
             return;

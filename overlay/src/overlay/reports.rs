@@ -1,28 +1,28 @@
-//! What a node tells its parent of its subtree, and how often.
+//! The reports of a node to its parent about its subtree, and how often it sends them.
 
 use super::{Out, Overlay, Timer};
 use crate::Id;
 use crate::census::{Evidence, Standing};
 use crate::noise::Noise;
 
-/// How many reports may go up at once between two beats. Of further changes the last one
-/// goes up after a pause: round a cycle of corrupted parents two counts may chase each other,
-/// and nothing else would slow them down.
+/// How many reports may go up at once between two beats. Of further changes only the last is
+/// reported, after a pause. On a cycle of corrupted parents two counts may chase each other, and
+/// nothing else would slow them down.
 const AT_ONCE: u32 = 64;
-/// How often the pause fits into the time for which a root waits for further changes, so
-/// that the root does not take a pause for the end; those of several levels add up.
+/// How many pauses fit into the time for which a root waits for further changes, so that the root
+/// does not take a pause for the end of the changes. The pauses of several levels add up.
 const PAUSES: u32 = 4;
 
 /// The reports to the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Reports<I> {
-    /// What it was last told of the ranks.
+    /// The standing that the parent was last told.
     standing: Option<Standing<I>>,
-    /// How it was last told that this subtree is tied to the cluster.
+    /// The evidence that the parent was last told.
     evidence: Evidence,
-    /// How many went up at once since the last beat.
+    /// How many reports went up at once since the last beat.
     at_once: u32,
-    /// A change waits for the end of the pause.
+    /// Whether a change waits for the end of the pause.
     is_due: bool,
 }
 
@@ -36,7 +36,7 @@ impl<I: Id> Reports<I> {
         }
     }
 
-    /// What corruption may leave.
+    /// Reports in an arbitrary state, as corruption may leave them.
     pub(super) fn scrambled(standing: Option<Standing<I>>, noise: &mut Noise) -> Self {
         Self {
             standing,
@@ -59,7 +59,7 @@ impl<I: Id> Overlay<I> {
         self.census.report(parent, out);
     }
 
-    /// The same, unless that was done too often since the last beat: then after a pause.
+    /// Report at once; after too many reports since the last beat, report after a pause.
     pub(super) fn report_at_once(&mut self, parent: I, out: &mut Out<I>) {
         if self.reports.at_once < AT_ONCE {
             self.reports.at_once += 1;
@@ -70,16 +70,16 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// The pause is over.
+    /// The pause is over: report the change that waits.
     pub(super) fn on_report_timer(&mut self, out: &mut Out<I>) {
         if let Some(parent) = self.tree.parent().filter(|_| self.reports.is_due) {
             self.report(parent, out);
         }
     }
 
-    /// Tell the parent at once when all of the subtree has found its ranks, or
-    /// has them in the wrong order, or when its tie to the cluster is stronger;
-    /// anything else has time until the next report.
+    /// Report at once if all members of the subtree have found their ranks, if the ranks are in the
+    /// wrong order, or if the tie to the cluster is stronger. Any other change waits for the next
+    /// report.
     pub(super) fn report_ranks(&mut self, out: &mut Out<I>) {
         let told = &self.reports;
         let news = self.census.news();
@@ -90,7 +90,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// With a beat: what waits, as the timer may be lost, and now and then all.
+    /// With a beat, report the change that waits, as its timer may be lost. Now and then report in
+    /// any case.
     pub(super) fn report_with_beat(&mut self, is_in_full: bool, out: &mut Out<I>) {
         self.reports.at_once = 0;
         let is_due = is_in_full || self.reports.is_due;

@@ -1,5 +1,4 @@
-//! What a node does by the clock, and whom it remembers: beats, repetition,
-//! visits, probes.
+//! The timers of a node, and the peers that it remembers: beats, repetition, visits, probes.
 
 use std::time::Duration;
 
@@ -11,25 +10,24 @@ use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 pub(super) const MAX_LOST: usize = 32;
-/// Once in so many beats one end of a tree edge says by which Lead it goes, in
-/// place of a mere beat: wrong paths are mended a step at a time.
+/// At every multiple of this number of beats one end of a tree edge sends the digest of its Lead
+/// instead of a mere beat. So wrong paths are mended one step at a time.
 const BY_LEAD: u32 = 2;
-/// What parents and children say of place, counts and ranks is repeated in full,
-/// in case that it was corrupted, once in so many beats.
+/// Every so many beats parents and children repeat places, counts and ranks in full, in case that
+/// they were corrupted.
 pub(super) const IN_FULL: u32 = 12;
-/// So many beats after a root was found gone there may be others that have not
-/// noticed.
+/// For so many beats after a root was found gone there may be nodes that have not noticed yet.
 const FALLEN: u32 = 24;
-/// All that may be in another tree are probed within so many turns: the list may
-/// be full of the dead, and of peers that never were.
+/// Within how many turns all peers that may be in another tree are probed. The list may be full of
+/// dead peers, and of peers that never existed.
 const TURNS: usize = 6;
-/// A node that is no root looks for its configured peers too at this many probes
-/// after a loss, about a minute, and at every such probe from then on.
+/// After a loss a node that is no root probes its configured peers at this many probes, about a
+/// minute. Then it does so at every multiple of this number.
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
-    /// Who is silent? Looked at twice a beat, at its beginning and its middle.
-    /// Nobody is blamed for what this node's own lateness hides: see [`super::lateness`].
+    /// Look for silent peers, twice a beat: at its beginning and its middle. No peer is blamed for
+    /// silence that this node's own lateness may explain: see [`super::lateness`].
     pub(super) fn look(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let beat = self.config.pace.beat;
         let links = Links {
@@ -41,7 +39,7 @@ impl<I: Id> Overlay<I> {
         }
         if self.lateness.counts_look(late, beat) {
             let (ring, current) = (&self.ring, &self.current);
-            // Its other ring neighbour, and one two steps away from it.
+            // The other ring neighbour of the suspect, and a node two steps away from the suspect.
             let linked_to = |suspect: I| match current {
                 Some(fingers) if ring.predecessor == Some(suspect) => {
                     let two_back = fingers.counterclockwise().get(1).copied().flatten();
@@ -58,7 +56,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Have those who were accused by others answered?
+    /// Check whether the peers that others accused have answered.
     pub(super) fn judge(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let beat = self.config.pace.beat;
         let counts = self.lateness.counts_judgement(beat);
@@ -66,13 +64,13 @@ impl<I: Id> Overlay<I> {
         self.on_verdicts(verdicts, moved, out);
     }
 
-    /// Whether this process was paused, as one of its timers was so late.
+    /// Whether this process was paused, since one of its timers is so late.
     fn was_paused(&self, late: Duration) -> bool {
         late > self.config.pace.beat
     }
 
-    /// A beat of this node. After a pause it says all in full: others may have called it
-    /// down, and its parent may not have it for a child any more.
+    /// A beat of this node. After a pause the node repeats its state in full: others may have
+    /// called it down, and its parent may have dropped it.
     pub(super) fn on_beat(&mut self, late: Duration, moved: &mut Moved, out: &mut Out<I>) {
         let links = Links {
             boots: &self.boots,
@@ -111,8 +109,8 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Beat, period);
     }
 
-    /// One sign of life on each edge of tree and ring: the acknowledgement is the
-    /// other end's.
+    /// Send one sign of life on each edge of tree and ring; the other end's sign of life is its
+    /// acknowledgement.
     fn beat_on_edges(&self, is_in_full: bool, out: &mut Out<I>) {
         let (ring, parent) = (&self.ring, self.tree.parent());
         let is_by_lead = self.beats.is_multiple_of(BY_LEAD);
@@ -137,7 +135,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Whose transport must acknowledge what was just sent.
+    /// Note the neighbours whose transports must acknowledge the beat that was just sent.
     fn await_acknowledgements(&mut self) {
         let silent: Vec<I> = self.silent_neighbours().collect();
         let (boots, unlinked) = (&self.boots, &self.unlinked);
@@ -158,13 +156,14 @@ impl<I: Id> Overlay<I> {
                     out.doubt(peer);
                     self.lose(peer, moved, out);
                 }
-                // Whoever says so may lie, or have lost its own way to that peer.
+                // No doubt of the link here: the accuser may lie, or have lost its own way to that
+                // peer.
                 Verdict::ToldDown => self.lose(peer, moved, out),
                 Verdict::Left(boot) => {
                     out.event(Event::Left { peer, boot });
                     self.let_go(peer, moved, out);
                 }
-                // Alive, but not for this node: a tree edge must be spoken over.
+                // The peer lives, but this node cannot reach it, and a tree edge needs a link.
                 Verdict::Cut => {
                     out.doubt(peer);
                     moved.family |=
@@ -173,10 +172,10 @@ impl<I: Id> Overlay<I> {
                     self.relay_to(peer);
                 }
                 Verdict::Up => self.regain(peer, out),
-                // Only a word of the peer itself undoes what this node found out.
+                // Only a message of the peer itself undoes this node's own verdict.
                 Verdict::Denied => self.tree.probe(peer, out),
                 Verdict::Forgotten => {
-                    // It left and was not lost.
+                    // The peer left and was not lost.
                     self.shore.lost.remove(&peer);
                     out.event(Event::Expired(peer));
                 }
@@ -188,9 +187,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A neighbour in the tree says that it goes: as a verdict, that travels to all, since
-    /// nobody else watches it any more and its rank stays vacant. Anybody else says nothing
-    /// by it: who has said it once has to attach again first.
+    /// A neighbour in the tree says that it leaves. That travels to all like a verdict, since no
+    /// other node watches it any more and its rank stays vacant. From other nodes the message is
+    /// ignored: a node that has said it must attach again before it can say it a second time.
     pub(super) fn on_leave(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         if self.tree.parent() != Some(peer) && !self.tree.has_child(peer) {
             return;
@@ -219,8 +218,7 @@ impl<I: Id> Overlay<I> {
         self.greet(peer, out);
     }
 
-    /// A peer is gone: repair without it, and remember to look for it if it was
-    /// a neighbour.
+    /// A peer is gone: repair without it, and if it was a neighbour, remember to probe for it.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
         self.let_go(peer, moved, out);
@@ -242,7 +240,7 @@ impl<I: Id> Overlay<I> {
         moved.ring |= self.ring.forget(peer).0;
     }
 
-    /// A root that is gone no longer speaks for its tree.
+    /// A root that is gone no longer counts as the root of its tree.
     fn note_fallen(&mut self, peer: I) {
         if peer == self.tree.root().id {
             self.fallen = Some((peer, FALLEN));
@@ -252,7 +250,7 @@ impl<I: Id> Overlay<I> {
     pub(super) fn on_link_up(&mut self, peer: I, boot: u64, moved: &mut Moved, out: &mut Out<I>) {
         let before = self.boots.insert(peer, boot);
         self.unlinked.remove(&peer);
-        // A neighbour that restarted has forgotten what it was to this node.
+        // A restarted neighbour has forgotten its relation to this node.
         if before.is_some_and(|old| old != boot) && self.claimed.contains(&peer) {
             self.note_fallen(peer);
             moved.family |= self.with_tree(out, |tree, around, out| {
@@ -268,7 +266,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Remember a peer to probe for.
+    /// Remember a peer, to probe for it.
     pub(super) fn remember(&mut self, peer: I) {
         if peer == self.config.me {
             return;
@@ -307,10 +305,10 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Confirm, self.noise.jitter(self.config.pace.confirm));
     }
 
-    /// Probe some that may be in another tree, in turn: those lost, and the
-    /// configured ones, which a node that is no root and has not lost anybody
-    /// lately asks now and then only. A root that has lost somebody lately may be
-    /// that of a few survivors who know nobody else: it tries acquaintances too.
+    /// Probe some peers that may be in another tree, in turn: lost peers and configured peers. A
+    /// node that is no root and has lost no neighbour lately probes the configured ones only now
+    /// and then. A root that has lost a neighbour lately may lead a few survivors that know no
+    /// other members, so it tries acquaintances too.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
         self.has_lost &= self.probes < PROBES_PER_SEED;
@@ -356,8 +354,8 @@ impl<I: Id> Overlay<I> {
         );
     }
 
-    /// Peers that may be alive: ring and fingers, the deployment parent, seeds,
-    /// those lost.
+    /// Peers that may be alive: ring neighbours and fingers, the deployment parent, seeds, lost
+    /// peers.
     pub(super) fn contacts(&self) -> Vec<I> {
         let ring = self.ring.successor.into_iter().chain(self.ring.predecessor);
         let fingers = self.current.iter().flat_map(|fingers| {
@@ -390,7 +388,7 @@ mod tests {
         }
         assert!(!node.detector.is_suspect(1));
         let late = Duration::ZERO;
-        // The first three still count its lateness, and spare all but one in four.
+        // At the first three looks its lateness still counts, and lets only one in four count.
         for _ in 0..7 {
             node.handle(Input::Timer { timer, late }, &mut out);
         }
@@ -400,7 +398,7 @@ mod tests {
         assert!(!node.detector.is_suspect(1), "a pause forgives all");
     }
 
-    /// Whom the node calls down with this input, and beside whose links it dials.
+    /// The peers that the node calls down at this input, and the peers whose links it doubts.
     fn judged(node: &mut Overlay<u32>, input: Input<u32>) -> (Vec<u32>, Vec<u32>) {
         let mut out = Out::new();
         node.handle(input, &mut out);
@@ -439,7 +437,7 @@ mod tests {
         let mut looks = (0..10).map(|_| judged(&mut node, fired(Timer::Watch)));
         let found = looks.find(|(down, _)| !down.is_empty());
         assert_eq!(found, Some((vec![1], vec![1])));
-        // It was accused by another, asked, and has not answered here either.
+        // The peer was accused by another, was asked, and has not answered here either.
         let mut node = Overlay::new(Config::new(0, 1, 1));
         node.boots.insert(3, 10);
         node.claimed.insert(3);

@@ -58,7 +58,7 @@ impl<I: Id> Overlay<I> {
             }
         }
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
-        // A copy: what is drawn after this does not depend on it.
+        // A copy of the generator, so that later draws of the caller stay the same for each seed.
         let noise = &mut noise.clone();
         self.reports = Reports::scrambled(self.census.standing(), noise);
         self.shore.vain_beats = noise.next() as u32;
@@ -67,7 +67,7 @@ impl<I: Id> Overlay<I> {
     }
 }
 
-/// A message that nobody in a legitimate overlay would have sent.
+/// A message that no node in a legitimate overlay would send.
 pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
     let peer = noise.pick(peers)?;
     let level = (noise.next() % 8) as u8;

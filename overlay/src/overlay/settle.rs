@@ -1,4 +1,4 @@
-//! What a change in one layer means for the others.
+//! The effects of a change in one layer on the other layers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use crate::fingers::Fingers;
 use crate::stamp::Stamp;
 use crate::{Epoch, Id, detector};
 
-/// How long the links of the previous epoch are kept for what still travels on
-/// them. A guess, well above the life of a broadcast.
+/// How long the links of the previous epoch are kept for messages that still travel on them. A
+/// guess, well above the life of a broadcast: if it is too short, messages of the old epoch lose
+/// their links.
 const RETIRE_AFTER: Duration = Duration::from_secs(10);
 
 impl<I: Id> Overlay<I> {
@@ -32,7 +33,7 @@ impl<I: Id> Overlay<I> {
         if moved.ring || moved.place {
             self.on_ring_moved(&mut moved, out);
         } else if moved.marks {
-            // Told in return, two nodes would go on for ever if one lies.
+            // No beats here: if one of the two nodes lies, they would answer each other for ever.
             self.on_level_zero(&mut moved, out);
         }
         if moved.fingers {
@@ -42,7 +43,7 @@ impl<I: Id> Overlay<I> {
         if is_new || moved.lead {
             let before = self.refresh.remaining();
             self.refresh.reset(self.backoff());
-            // Armed anew at every change it would never fire in a busy time.
+            // A timer that is armed again at every change would never fire in a busy time.
             if self.refresh.remaining() < before {
                 self.arm_refresh(out);
             }
@@ -56,7 +57,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// What is held of peers that are no children, as corruption may leave it.
+    /// Forget the Infos of peers that are no children, which corruption may leave.
     pub(super) fn forget_strangers(&mut self) {
         let tree = &self.tree;
         self.infos.retain(|child, _| tree.has_child(*child));
@@ -65,7 +66,7 @@ impl<I: Id> Overlay<I> {
     /// Parent or children changed: apply the ring's rules to the new family.
     fn on_family(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         if self.tree.is_root() && self.tree.children().len() == 0 {
-            // Whoever was here is somewhere.
+            // The former family must be somewhere: probe for it soon.
             (self.probes, self.has_lost) = (0, true);
         }
         self.forget_strangers();
@@ -85,7 +86,7 @@ impl<I: Id> Overlay<I> {
         match self.tree.parent() {
             Some(parent) if family => self.report(parent, out),
             Some(parent) if changed => self.report_at_once(parent, out),
-            // Only a change postpones it; sizes that repeat themselves do not.
+            // Only a change postpones the epoch; repeated sizes do not.
             None if self.needs_epoch() && (changed || family || !self.epoch_pending) => {
                 self.await_epoch(out);
             }
@@ -101,8 +102,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// An epoch that has been due for longer than a root ever waits is named
-    /// now: its timers are lost.
+    /// Name an epoch now that has been due for longer than a root ever waits: its timers are lost.
     pub(super) fn mend_epoch(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         if !self.needs_epoch() {
             self.overdue_beats = 0;
@@ -134,8 +134,8 @@ impl<I: Id> Overlay<I> {
         moved.place = true;
     }
 
-    /// Start the fingers of a new epoch, and let those of the last one go on
-    /// for what still travels in it.
+    /// Start the fingers of a new epoch, and keep the fingers of the last one for messages that
+    /// still travel in it.
     fn on_new_place(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let Some(placement) = self.census.placement() else {
             return;
@@ -200,10 +200,9 @@ impl<I: Id> Overlay<I> {
         })
     }
 
-    /// A ring neighbour becomes the finger of level 0 once its own mark proves
-    /// that it stands next to this node in the epoch. While the tree is being
-    /// repaired the ring is ahead of the ranks, and the fingers of an epoch must
-    /// not follow it.
+    /// A ring neighbour becomes the finger of level 0 once its own mark proves that it stands next
+    /// to this node in the epoch. While the tree is being repaired the ring is ahead of the ranks,
+    /// and the fingers of an epoch must not follow it.
     pub(super) fn on_level_zero(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let rules = self.rules();
         let Some(current) = &mut self.current else {
@@ -219,8 +218,8 @@ impl<I: Id> Overlay<I> {
         moved.fingers |= current.set_ring(successor, predecessor, rules, out).0;
     }
 
-    /// Claim the links that the layers use, give up those they no longer do, and
-    /// watch the neighbours of tree and ring.
+    /// Claim the links that the layers need, give up the links that they no longer need, and watch
+    /// the neighbours in tree and ring.
     fn claim_links(&mut self, out: &mut Out<I>) {
         let tree = self.tree.parent().into_iter().chain(self.tree.children());
         let before = self.ring.predecessor.into_iter();
@@ -229,7 +228,8 @@ impl<I: Id> Overlay<I> {
         let mut watched = near.clone();
         if let Some(successor) = self.ring.successor.filter(|id| *id != self.config.me) {
             near.insert(successor);
-            // It answers those who carry this node's words to it.
+            // An unreached successor acknowledges beats to their carrier: no sign of life comes
+            // here.
             if !self.relayed.contains_key(&successor) {
                 watched.insert(successor);
             }
@@ -272,8 +272,8 @@ mod tests {
     use crate::tree::{Lead, Message as Tree, Order, RootKey, Step};
     use crate::{Config, Effect, Message};
 
-    /// Whether node 2, a leaf, has told its parent that it looks for its successor, and how long the
-    /// refresh timer was armed for last.
+    /// Whether node 2, a leaf, has sent its Info to its parent, and how long the refresh timer was
+    /// last armed for.
     fn told(out: &mut Out<u32>) -> (bool, Option<Duration>) {
         let info = Message::Ring(Ring::Info(2));
         let (mut has_told, mut armed) = (false, None);
@@ -290,8 +290,8 @@ mod tests {
         (has_told, armed)
     }
 
-    /// The parent took it for down, forgot its Info and takes it in again; it has noticed
-    /// nothing, and its back-off stands at the maximum.
+    /// The parent took the leaf for down, forgot its Info and takes it in again. The leaf has
+    /// noticed nothing, and its back-off stands at the maximum.
     #[test]
     fn a_leaf_that_its_parent_takes_in_again_looks_for_its_successor_again() {
         let mut config = Config::new(2, 1, 1);
@@ -331,7 +331,8 @@ mod tests {
         }
         let soon = 2 * node.config.pace.refresh;
         assert!(told(&mut out).1 > Some(soon));
-        // It must not be at once: if one of two nodes lies, they would answer each other for ever.
+        // The refresh must not come at once: if one of two nodes lies, they would answer each other
+        // for ever.
         node.handle(
             Input::Message {
                 from: 1,

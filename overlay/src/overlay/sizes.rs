@@ -1,4 +1,4 @@
-//! How much an overlay remembers, for whoever checks that it is bounded.
+//! The lengths of an overlay's lists, for a test that checks their bounds.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
 use super::gathering::{Gathering, MAX_LATE, MAX_STRANGERS};
@@ -19,11 +19,11 @@ const FINGERS_AND_RING: usize = 4 * MAX_LEVELS + 2;
 /// A list of an overlay, its length and its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Which list.
+    /// The name of the list.
     pub name: &'static str,
-    /// Its length.
+    /// The length of the list.
     pub length: usize,
-    /// The most that it may hold.
+    /// The greatest length that the list may have.
     pub bound: usize,
 }
 

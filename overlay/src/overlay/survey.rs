@@ -5,20 +5,20 @@
 //!                        └── one of them is a member ──▶ child of that one, or of its subtree
 //! ```
 //!
-//! [`Gather::quiet`] is the machine's tick. After [`Gather::latest`] a node goes where its claim
-//! leads, whether that one has a place or not. It keeps its links for as long after that: others
-//! go by its claim, which would end with the link. Several trees become one by probing and
-//! merging.
+//! [`Gather::quiet`] is the machine's tick. After [`Gather::latest`] a node goes below the
+//! neighbour of its claim, even if that neighbour has no place yet. It keeps its links for the same
+//! time once more: other nodes go by its claim, which would end with the link. Several trees become
+//! one by probing and merging.
 //!
-//! Not here: which tree it is ([`spanning`]).
+//! Not here: the choice of the tree ([`spanning`]).
 
 use super::{Moved, Out, Overlay, Timer};
 use crate::Id;
 use crate::config::Gather;
 use crate::spanning::{self, Input, Outcome, Spanning};
 
-/// How many of its ancestors a node remembers, from the root on: they lead to the tree if its
-/// parent does not.
+/// How many ancestors a node remembers, from the root on. They lead to the tree if its parent does
+/// not.
 const REMEMBERED: usize = 3;
 
 /// The survey of one node.
@@ -26,9 +26,9 @@ const REMEMBERED: usize = 3;
 pub(super) struct Survey<I> {
     gather: Gather<I>,
     spanning: Spanning<I>,
-    /// Whether this node has gone into the tree.
+    /// Whether this node has entered the tree.
     is_over: bool,
-    /// Whether it has told its neighbours that it has its place there.
+    /// Whether this node has told its neighbours about its place.
     has_told: bool,
 }
 
@@ -48,24 +48,24 @@ impl<I: Id> Survey<I> {
         listed.chain(self.spanning.neighbours())
     }
 
-    /// How many neighbours it has.
+    /// How many neighbours this node has.
     pub(super) fn length(&self) -> usize {
         self.spanning.neighbours().len()
     }
 
-    /// How many roots it has followed since the last tick.
+    /// How many roots this node has followed since the last tick.
     pub(super) fn roots(&self) -> usize {
         self.spanning.roots()
     }
 
-    /// What it has told since the last tick.
+    /// How much of its budget for claims this node has used since the last tick.
     pub(super) fn told(&self) -> usize {
         self.spanning.spent()
     }
 }
 
 impl<I: Id> Overlay<I> {
-    /// Begin to look for a way to the root.
+    /// Start to look for a path to the root.
     pub(super) fn start_survey(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let Some(survey) = &self.survey else {
             return;
@@ -76,12 +76,12 @@ impl<I: Id> Overlay<I> {
         moved.links = true;
     }
 
-    /// A link is up.
+    /// A link to a peer is up.
     pub(super) fn on_neighbour(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         self.survey_with(Input::Met(peer), moved, out);
     }
 
-    /// A link is down.
+    /// A link to a peer is down.
     pub(super) fn on_neighbour_lost(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         self.survey_with(Input::Lost(peer), moved, out);
     }
@@ -99,7 +99,8 @@ impl<I: Id> Overlay<I> {
             (spanning::Message::Claim(claim), Some(_)) => {
                 self.survey_with(Input::Claim { from, claim }, moved, out);
             }
-            // Who waits for its own place would lead others in a circle.
+            // A node that waits for its own place must not offer one: others would follow it in a
+            // circle.
             (spanning::Message::Claim(_), None) if self.tree.is_anchored() => {
                 out.send(from, spanning::Message::Placed);
             }
@@ -129,7 +130,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Another while has passed.
+    /// A tick has passed without news.
     pub(super) fn on_survey_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         self.survey_with(Input::Tick, moved, out);
         if let Some(survey) = self.survey.as_ref().filter(|survey| !survey.is_over) {
@@ -137,8 +138,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// The time for it is over: go where the best claim leads. Later: nobody goes by the
-    /// claim of this node any more.
+    /// The time of the survey is over: go where the best claim leads. The second time: no node goes
+    /// by this node's claim any more.
     pub(super) fn on_survey_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match &self.survey {
             Some(survey) if survey.is_over => {
@@ -150,7 +151,8 @@ impl<I: Id> Overlay<I> {
                 let smaller = survey.spanning.neighbours().filter(|peer| *peer < me);
                 let before = u32::try_from(smaller.count()).unwrap_or(u32::MAX);
                 let ancestors = survey.spanning.ancestors().to_vec();
-                // Nobody above may have a place. The smallest of some neighbours is a root first.
+                // Possibly no ancestor has a place. Then the smallest of a few neighbours becomes a
+                // root first.
                 self.tree.wait_at_most(before.saturating_add(3));
                 self.follow(&ancestors, moved, out);
             }
@@ -179,8 +181,8 @@ impl<I: Id> Overlay<I> {
         self.end_survey(parent, moved, out);
     }
 
-    /// The nearest ancestor, or one with room where that is too deep. Those who are too deep
-    /// share the upper half of the path.
+    /// The nearest ancestor; if it is too deep, an ancestor with room for deeper nodes. Nodes that
+    /// are too deep are spread over the upper half of the path.
     fn parent_among(&self, ancestors: &[I]) -> Option<I> {
         let depth = ancestors.len();
         let deepest = usize::from(self.config.limits.max_depth).saturating_sub(1);

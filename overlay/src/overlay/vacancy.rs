@@ -1,9 +1,9 @@
-//! When a root names a new epoch, and how a member finds its rank again.
+//! Vacant ranks: when a root names a new epoch, and how a member finds its rank again.
 //!
-//! Compacting the ranks at every death would move about half of them, and every
-//! moved rank dials its links anew. So a dead member's rank stays vacant for a
-//! while, like a seat that is kept: the ring goes round it, routers avoid it,
-//! and a member that returns in time takes it again.
+//! Compacting the ranks at every death would move about half of them, and every member whose rank
+//! moves dials its links again. So a dead member's rank stays vacant for a while, like a seat that
+//! is kept. The ring goes round it, routers avoid it, and a member that returns in time takes it
+//! again.
 
 use super::{Moved, Out, Overlay};
 use crate::census::Need;
@@ -12,31 +12,31 @@ use crate::fingers::{self, Direction};
 use crate::stamp::{Mark, distance};
 use crate::{Epoch, Id, Population, Rank};
 
-/// A vacancy is compacted when more than one rank in so many is vacant.
+/// Ranks are compacted sooner if more than one rank in this many is vacant.
 const CROWDED: u32 = 8;
-/// While no rank is vacant, members that return are waited for so many times as
-/// long in all as for one.
+/// While no rank is vacant: the root's longest wait for returning members, as a multiple of its
+/// wait for one.
 const RETURNS: u32 = 4;
-/// Beats without a rank after which a node asks for another place.
+/// Every so many beats without a rank a node asks for another place.
 const PLACELESS: u32 = 2;
 
-/// How long ranks have been vacant, in beats of a root.
+/// How long ranks have been vacant, in beats of the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Vacancy {
-    /// How many are.
+    /// How many ranks are vacant.
     vacant: u32,
-    /// How many members are without a rank.
+    /// How many members have no rank.
     unplaced: u32,
-    /// Since either number last changed.
+    /// Beats since either number last changed.
     unchanged: u32,
-    /// Since there were more than now.
+    /// Beats since the number of vacant ranks last fell.
     kept: u32,
-    /// Since all ranks were held by all members.
+    /// Beats since every rank was held and every member had one.
     whole: u32,
 }
 
 impl Vacancy {
-    /// Any state at all, as a transient fault may leave it.
+    /// Counts in an arbitrary state, as a transient fault may leave them.
     pub(super) const fn corrupted(noise: u64) -> Self {
         Self {
             vacant: noise as u32 % 64,
@@ -66,14 +66,13 @@ impl Vacancy {
 }
 
 impl<I: Id> Overlay<I> {
-    /// A root looks at how many ranks are vacant, once per beat.
+    /// Count vacant ranks, as a root, once per beat.
     pub(super) fn watch_vacancy(&mut self) {
         let (vacant, unplaced) = self.count_vacancy();
         self.vacancy.beat(vacant, unplaced);
     }
 
-    /// How many ranks are vacant and how many members have none, as a root sees
-    /// it now.
+    /// How many ranks are vacant and how many members have no rank, as a root sees it now.
     fn count_vacancy(&self) -> (u32, u32) {
         let standing = self.census.standing();
         match (self.tree.is_root(), self.census.need(), standing) {
@@ -105,14 +104,14 @@ impl<I: Id> Overlay<I> {
             Need::Vacant(vacant) if vacant.saturating_mul(CROWDED) <= population => {
                 over(self.vacancy.kept, pace.grace)
             }
-            // Members that return one after the other keep no newcomer waiting.
+            // A newcomer does not wait longer because other members return one after the other.
             Need::Recall
                 if self.vacancy.vacant == 0 && over(self.vacancy.whole, pace.regroup * RETURNS) =>
             {
                 true
             }
-            // After a root's death its heir counts a part of the members first;
-            // and who returns needs a moment to hear of its rank.
+            // After the death of a root its heir counts only a part of the members at first. A
+            // member that returns needs a moment to learn its rank.
             Need::Vacant(_) | Need::Recall | Need::Disorder => {
                 !is_new && over(self.vacancy.unchanged, pace.regroup)
             }
@@ -124,8 +123,8 @@ impl<I: Id> Overlay<I> {
         self.vacancy.vacant
     }
 
-    /// Take back the rank that was this node's in the numbering in force: the
-    /// parent, or one that has this node for a finger, says which it was.
+    /// Take back this node's former rank in the numbering in force. The parent, or a member that
+    /// has this node for a finger, says which rank it was.
     pub(super) fn recall(&mut self, moved: &mut Moved) {
         let Some((epoch, population)) = self.census.in_force() else {
             return;
@@ -138,7 +137,7 @@ impl<I: Id> Overlay<I> {
         let Some((before, after)) = neighbours else {
             return;
         };
-        // With its children around it, a node fits in anywhere.
+        // Surrounded by its own children, a node would fit in anywhere.
         let next = self.says_to_be_before(epoch, population);
         if next.is_some_and(|(next, _)| self.ring.predecessor != Some(next)) {
             return;
@@ -149,10 +148,10 @@ impl<I: Id> Overlay<I> {
         moved.place |= self.census.recall(&claims, before, after);
     }
 
-    /// Where this node hangs may not be where its rank is: it was deployed
-    /// elsewhere, or its parent died and the order was lost. Then whoever has
-    /// the rank before is asked for the place next to it; if nobody has, whoever
-    /// has the one before that.
+    /// A node whose place in the tree does not suit its rank asks for another place: it was
+    /// deployed elsewhere, or its parent died and the order was lost. It asks the holder of the
+    /// rank before its own for the place next to it. If that rank has no live holder, it asks the
+    /// holder of the rank before that.
     pub(super) fn look_for_place(&mut self, out: &mut Out<I>) {
         let before = match self.census.in_force() {
             Some((epoch, population)) => self.says_to_be_before(epoch, population),
@@ -172,9 +171,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Who says that this node's rank was the one after its own, or the one after
-    /// that if nobody had the one between, and how far it is from there. The ring
-    /// predecessor need not say so if its own mark does.
+    /// The holder of the rank before this node's, by that member's own Confirm, and the distance 1.
+    /// If no live member says so, the holder of the rank before that, and the distance 2. The ring
+    /// predecessor need not send a Confirm if its own mark shows that it is the one.
     fn says_to_be_before(&self, epoch: Epoch<I>, population: Population) -> Option<(I, u32)> {
         let at = |level: u8| {
             self.early
@@ -200,7 +199,8 @@ impl<I: Id> Overlay<I> {
         Some(last.map_or((peer, distance), |last| (last, 1)))
     }
 
-    /// Who has the rank before this node's, and how far it is from there.
+    /// The holder of the rank before this node's, by the tables, and its distance; if it is down,
+    /// the one before.
     fn known_to_be_before(&self) -> Option<(I, u32)> {
         let table = self.current.as_ref()?.counterclockwise();
         let at = |level: usize| table.get(level).copied().flatten();
@@ -211,7 +211,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Whether the ranks of the ring neighbours do not enclose this node's.
+    /// Whether this node's rank lies outside the ranks of its ring neighbours, or its ring
+    /// predecessor is not the holder of the rank before its own.
     fn is_misplaced(&self) -> bool {
         let Some(mine) = self.placement() else {
             return false;
@@ -232,8 +233,8 @@ impl<I: Id> Overlay<I> {
         })
     }
 
-    /// Show this node's mark to a peer in every place where the tables name it:
-    /// one that has restarted learns from it where it stood.
+    /// Send this node's mark to a peer for every place that the tables give it. A restarted peer
+    /// learns its former place from that.
     pub(super) fn greet(&mut self, peer: I, out: &mut Out<I>) {
         if let Some(fingers) = &mut self.current {
             fingers.greet(peer, out);
@@ -241,7 +242,7 @@ impl<I: Id> Overlay<I> {
     }
 }
 
-/// The rank that a Confirm says its receiver has.
+/// The rank that a Confirm gives its receiver.
 fn claimed<I: Id>(message: &fingers::Message<I, Mark<I>>, population: Population) -> Option<Rank> {
     let fingers::Message::Confirm {
         level,

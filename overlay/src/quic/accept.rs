@@ -1,4 +1,4 @@
-//! Accepting connections: who gets a place, and the greeting of the acceptor.
+//! Accepting connections: which handshakes get a place, and the greeting of the acceptor.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use super::places::Places;
 use super::warnings;
 use super::{Shared, TransportEvent};
 
-/// Accept connections until the endpoint is closed; while the transport stops, only to tell
-/// the diallers so. No handshake is waited for here.
+/// Accept connections until the endpoint is closed. While the transport stops, accept them only to
+/// tell the diallers so. This loop waits for no handshake.
 ///
-/// Once half of the places are taken, the others are for those who show that they receive at
-/// the address from which they seem to send: whoever makes addresses up cannot take all. Nor
-/// can one address while others want places ([`Places`]).
+/// Once half of the places are taken, the rest are for diallers that prove that they receive at the
+/// address from which they seem to send. So a dialler with invented addresses cannot take all
+/// places. Nor can one address while others want places ([`Places`]).
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     let handshakes = Places::new(shared.limits.handshakes);
     while let Some(incoming) = endpoint.accept().await {
         let is_crowded = handshakes.taken() >= shared.limits.handshakes.div_ceil(2);
         if is_crowded && !incoming.remote_address_validated() {
             shared.metrics.retried.increment(1);
-            // Fails only for addresses that are validated.
+            // A retry fails only for addresses that are validated.
             let _ = incoming.retry();
             continue;
         }
@@ -37,7 +37,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             continue;
         };
         let accepting = shared.clone();
-        // Not tracked: whoever stops does not wait for strangers.
+        // The task is not tracked: a transport that stops does not wait for strangers.
         shared.spawn_untracked(async move {
             let limit = accepting.limits.handshake_timeout;
             let accepted = tokio::select! {
@@ -59,8 +59,8 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     }
 }
 
-/// Whose share of the places a handshake counts for: its address, of IPv6 the first 64 bits,
-/// since one host may use as many of the other 64 as it likes.
+/// The network whose share of the places a handshake uses: the IPv4 address, or the first 64 bits
+/// of the IPv6 address, since one host may use as many of the other 64 as it likes.
 fn network(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
@@ -89,7 +89,8 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warn
     let (mut say, mut hear) = connection.accept_bi().await.map_err(label)?;
     let _ = say.set_priority(GREETING_PRIORITY);
     let hello = match greeting::hear(&mut hear).await {
-        // Whoever stops makes room for the next process of its identity.
+        // A node that stops does not present itself, and so makes room for the next process of its
+        // identity.
         Ok(Greeting::Probe(about)) if !shared.is_stopping() => {
             shared.present(&mut say, &connection, id, &about).await;
             guard.close(CloseCode::Done);
@@ -139,8 +140,8 @@ async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warn
         own_boot: ack.boot,
         entered,
     };
-    // Registered before the HelloAck is written: when the peer, having it, says
-    // goodbye on another connection, this one is known here.
+    // The connection is registered before the HelloAck is written. Once the peer has the HelloAck,
+    // it may say goodbye on another connection, and then this one must be known.
     let ack = Greeting::Hello(ack);
     let registered = greeted.register(shared, hello, Some(ack)).await;
     guard.disarm();

@@ -1,12 +1,12 @@
-//! This node's own addresses: whether those that its links use are still there.
+//! This node's own addresses: whether the addresses that its links use still exist.
 //!
 //! A link that this node has accepted sends from the address at which it was dialled. Once
 //! that address is gone, nothing can be sent over it, and nothing closes it. A link that
 //! this node has dialled sends from whatever address the kernel chooses, and the peer
 //! follows.
 //!
-//! Peers that advertise nothing are known by the addresses that are seen, and those are looked
-//! at as well: whoever looks for such a peer is told where it is now.
+//! Peers that advertise nothing are known by the addresses at which they are seen. These are noted
+//! as well, so that other nodes can learn where such a peer is now.
 //!
 //! Nothing here wakes the process: the host looks when it is awake for its beat.
 
@@ -23,25 +23,25 @@ use super::book::Contact;
 use super::handshake::seen;
 use super::peer::Link;
 
-/// An address that is gone for this long is not coming back at once: an interface that
-/// flaps, or a lease that is renewed, costs no link.
+/// How long an address must be missing until it counts as gone. An interface that flaps, or a lease
+/// that is renewed, thus costs no link.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The shortest pause between two looks. Each is a system call or two per address.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the looks have found. As many entries as there are addresses of links, and those that
-/// are advertised.
+/// The results of the looks. Each set has at most one entry per address that a link uses or that is
+/// advertised.
 #[derive(Debug, Default)]
 pub(super) struct OwnAddresses {
     looked: Option<Instant>,
-    /// Since when they are missing.
+    /// The missing addresses, each with the time since which it is missing.
     missing: BTreeMap<IpAddr, Instant>,
-    /// Those that were there at some look.
+    /// The addresses that were there at some look.
     once: BTreeSet<IpAddr>,
-    /// Those that the log knows to be gone.
+    /// The addresses that the log has reported as gone.
     told: BTreeSet<IpAddr>,
-    /// Those that a link has come to while they were gone: no interface has them, and they
-    /// work all the same, as behind a transparent proxy. They are not missed.
+    /// Addresses that a link has come to while they were missing. No interface has them and they
+    /// work all the same, as behind a transparent proxy, so they are not missed.
     foreign: BTreeSet<IpAddr>,
 }
 
@@ -57,8 +57,9 @@ impl OwnAddresses {
         is_due
     }
 
-    /// Look at the addresses that links use, each since its newest link is up, and at those
-    /// that are said. Returns those that have been there and are gone for good.
+    /// Look at the addresses that links use (`used`, each with the time when its newest link came
+    /// up) and at the advertised ones (`said`). Returns the addresses that were there once and are
+    /// gone for good.
     fn look(
         &mut self,
         now: Instant,
@@ -70,7 +71,7 @@ impl OwnAddresses {
         self.missing.retain(|ip, _| addresses.contains(ip));
         self.once.retain(|ip| addresses.contains(ip));
         self.foreign.retain(|ip| addresses.contains(ip));
-        // What a link has come to was there, though it be gone before the first look.
+        // An address that a link has come to was there, even if it went before the first look.
         self.once.extend(used.keys());
         let works_all_the_same = |(ip, up): &(&IpAddr, &Instant)| {
             let missing = self.missing.get(ip);
@@ -98,8 +99,8 @@ impl OwnAddresses {
         gone
     }
 
-    /// Those of the advertised addresses that are gone: behind an address translator they
-    /// never were there, and are not missed.
+    /// The advertised addresses that are gone. Behind an address translator an advertised address
+    /// was never there, and is not missed.
     pub(super) fn gone_of(&self, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
         let gone = advertised.iter().filter(|at| self.told.contains(&at.ip()));
         gone.copied().collect()
@@ -107,8 +108,8 @@ impl OwnAddresses {
 }
 
 impl Shared {
-    /// Look whether the addresses of this node are still there, and dial beside the links of
-    /// those that are gone. The names that it advertises are looked up, too.
+    /// Look whether the addresses of this node are still there, and dial beside the links whose
+    /// addresses are gone. Also look up the names that this node advertises.
     pub(super) fn look_at_addresses(self: &Arc<Self>) {
         self.look_up_advertised();
         let own = self.own_addresses.lock();
@@ -155,8 +156,8 @@ impl Shared {
         own.told = gone;
     }
 
-    /// Note where the peer at the other end of its current link is. A peer that advertises no
-    /// address may have moved, and others are told where it is now.
+    /// Note the address of the peer at the other end of its current link. A peer that advertises no
+    /// address may have moved, and other nodes are told where it is now.
     pub(super) fn note_address(&self, link: &Link) {
         if !link.is_seen_only {
             return;
@@ -175,7 +176,7 @@ impl Shared {
     }
 }
 
-/// Whether this host has an address. What cannot be found out is taken for so.
+/// Whether this host has an address. In doubt the answer is yes.
 fn is_own(ip: IpAddr) -> bool {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => true,
@@ -201,7 +202,7 @@ mod tests {
         let said = BTreeSet::from([HERE, NAT]);
         for (ms, is_here, is_gone) in [
             (0, true, false),
-            // It flaps.
+            // The address flaps.
             (500, false, false),
             (1400, false, false),
             (1500, true, false),
@@ -243,7 +244,7 @@ mod tests {
             own.look(later + PATIENCE, &used, &said, |_| false)
                 .is_empty()
         );
-        // Once an interface has it, it can be missed again.
+        // Once an interface has the address, it can be missed again.
         assert!(own.look(later, &used, &said, |_| true).is_empty());
         own.look(later, &used, &said, |_| false);
         let gone = own.look(later + PATIENCE, &used, &said, |_| false);

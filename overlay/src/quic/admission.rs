@@ -1,5 +1,5 @@
-//! Which process of a peer is admitted: what the rule of greetings (`lives`) needs to know,
-//! and what follows from it.
+//! Admission of processes: finds the facts for the rule of greetings (`lives`), and carries out its
+//! verdict.
 //!
 //! ```text
 //!   greeting ─▶ a link stands ─▶ its process is asked over it: Question, Answer
@@ -27,15 +27,15 @@ use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 use crate::lives::{Admission, Answer, Consequence, Greeter, Holder, admission, consequence};
 
-/// How many other addresses of a peer are tried when one of its processes starts.
+/// How many other addresses of a peer are probed when one of its processes starts.
 const MAX_PROBES: usize = 4;
 
-/// What was decided when it greeted.
+/// The decision about a greeted connection.
 #[derive(Debug, Clone)]
 pub(super) struct Judged {
-    /// The link that stood then.
+    /// The link of the peer that stood at that time.
     pub(super) holder: Option<Arc<Link>>,
-    /// The process of that link is gone, or is to end.
+    /// Whether the process of that link is gone, or has to end.
     pub(super) replaces: bool,
 }
 
@@ -64,7 +64,7 @@ impl Shared {
         {
             let doubted = entry.and_then(|entry| entry.doubted());
             let answer = match doubted.is_some_and(|doubted| Arc::ptr_eq(&doubted, link)) {
-                // It is silent already, and was asked by other means.
+                // The link is silent already, and its process was asked by other means.
                 true => Answer::Silence,
                 false => self.ask(link, arrival.entered.fingerprint).await,
             };
@@ -106,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// Two processes of one identity are there: count it, and say where.
+    /// Note that two processes of one identity exist: count them, and log their addresses.
     fn note_duplicate(&self, arrival: &Link, places: Option<Places>, outcome: &str) {
         self.metrics.duplicates.increment(1);
         let Some(Places { holder, greeter }) = places else {
@@ -127,7 +127,7 @@ impl Shared {
     async fn ask(&self, link: &Link, about: Fingerprint) -> Answer {
         let (reply, answered) = oneshot::channel();
         let question = Question { about, reply };
-        // Too many questions are open: it was not silent.
+        // With too many open questions the process counts as not silent.
         if link.questions.try_send(question).is_err() && link.is_alive() {
             return Answer::Foreign;
         }
@@ -141,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// Look for another process of a peer where it was known to be before.
+    /// Look for another process of a peer at the addresses where the peer was before.
     async fn look_elsewhere(
         self: &Arc<Self>,
         arrival: &Link,
@@ -174,7 +174,7 @@ impl Shared {
         None
     }
 
-    /// Ask which process of `peer` is at an address; `None` unless one answers in time.
+    /// Ask which process of `peer` is at an address; `None` if no process answers in time.
     async fn probe(
         self: &Arc<Self>,
         peer: PeerId,
@@ -207,7 +207,7 @@ impl Shared {
         tokio::time::timeout(limit, probe).await.ok().flatten()
     }
 
-    /// Tell whoever only wants to know which process is here.
+    /// Answer a probe, which only asks for the process at this address.
     pub(super) async fn present(
         &self,
         say: &mut SendStream,
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// This process is not admitted by `from`, or is to end: find out what that means.
+    /// `from` does not admit this process, or shows it a newer life: act on that.
     pub(super) async fn on_refusal(self: &Arc<Self>, from: PeerId, refusal: Refusal) -> DialError {
         let Refusal { newest, lives_at } = refusal;
         let own = self.life.own();
@@ -256,8 +256,8 @@ impl Shared {
         }
     }
 
-    /// Another process of this node's identity is said to live a newer life: nobody is
-    /// believed about that but the process itself.
+    /// Another process of this identity is said to run a newer life: ask that process itself, as no
+    /// other peer is believed about that.
     fn search(self: &Arc<Self>, address: SocketAddr, newest: u64) {
         if self.life.is_searching.swap(true, Ordering::Relaxed) {
             return;
@@ -272,7 +272,7 @@ impl Shared {
             let newer = found.filter(|found| found.is_proven && found.boot > boot);
             match newer.map(|found| found.is_member) {
                 Some(true) => shared.emit(TransportEvent::Superseded { address }).await,
-                // It is starting, and this one was there first.
+                // That process is starting, and this one was there first.
                 Some(false) => {}
                 None => shared.emit(TransportEvent::Outlived { newest }).await,
             }
@@ -280,7 +280,7 @@ impl Shared {
         });
     }
 
-    /// Refuse a process, and give it time to read why.
+    /// Refuse a process, and give it time to read the reason.
     pub(super) async fn refuse(
         &self,
         say: &mut SendStream,
@@ -303,7 +303,7 @@ impl Shared {
     }
 }
 
-/// Closes a connection whose purpose is fulfilled.
+/// A connection that is closed on drop, with its purpose fulfilled.
 struct Closing(Connection);
 
 impl Drop for Closing {

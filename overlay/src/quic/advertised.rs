@@ -1,8 +1,8 @@
 //! The locations that this node advertises to its peers.
 //!
-//! Names are looked up here rather than by the others: a peer dials only addresses. A name
-//! that does not resolve yet is told to nobody; without any address the others dial the
-//! address at which they see this node.
+//! This node looks its names up itself, since a peer dials only addresses. A name that does not
+//! resolve yet is not advertised. If this node advertises no address, peers dial the address at
+//! which they see it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ use super::close::DialError;
 use super::location::Location;
 use crate::PeerId;
 
-/// The pause between two look-ups of the advertised names. Guess: shorter than the time for
-/// which records of hosts that move are kept.
+/// The pause between two look-ups of the advertised names. A guess: if it is longer than the time
+/// for which resolvers keep records of moving hosts, peers dial an old address for longer.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a dial with known addresses waits for the resolver. Guess: a resolver that
-/// works answers sooner, and a dial that heals something may wait so long.
+/// How long a dial with known addresses waits for the resolver. A guess: a working resolver answers
+/// sooner, and even an urgent dial can wait so long.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// The advertised locations, and their addresses.
@@ -34,10 +34,10 @@ pub(super) struct Advertised {
 
 #[derive(Debug, Default)]
 struct Now {
-    /// The addresses of each location; those found last, of a name.
+    /// The addresses of each location; for a name the addresses that were found last.
     found: Vec<Vec<SocketAddr>>,
     looked: Option<Instant>,
-    /// Whether the log knows that a name does not resolve.
+    /// Whether the log has reported that a name does not resolve.
     is_told: bool,
 }
 
@@ -54,18 +54,18 @@ impl Advertised {
         }
     }
 
-    /// Whether they can be told: few, each with a host and a port.
+    /// Whether the locations can be advertised: few, each with a host and a port.
     pub(super) fn is_within_bounds(&self) -> bool {
         self.said.len() <= ADDRESSES_MAX && self.said.iter().all(Location::is_dialable)
     }
 
-    /// The addresses to tell.
+    /// The addresses that this node advertises.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.now().addresses()
     }
 
-    /// Take what was found of each location. A name that does not resolve keeps the addresses
-    /// that it had.
+    /// Take the addresses that were found for each location. A name that does not resolve keeps its
+    /// former addresses.
     fn take(&self, found: Vec<Result<Vec<SocketAddr>, DialError>>) {
         let mut now = self.now();
         let before = now.addresses();
@@ -116,7 +116,7 @@ impl Shared {
     pub(super) fn look_up_advertised(self: &Arc<Self>) {
         if self.advertised.is_due(self.now()) {
             let shared = self.clone();
-            // Not tracked: a transport that stops does not wait for the resolver.
+            // The task is not tracked: a transport that stops does not wait for the resolver.
             self.spawn_untracked(async move {
                 let found = shared.find_advertised().await;
                 shared.advertised.take(found);
@@ -138,8 +138,8 @@ impl Shared {
         all
     }
 
-    /// Look up the configured names of a peer. With an address in hand the dialler waits only
-    /// a moment for the resolver: what it finds later is for the next dial.
+    /// Look up the configured names of a peer. If an address is known already, the dialler waits
+    /// for the resolver only for [`MOMENT`]; a later answer is for the next dial.
     pub(super) async fn refresh(self: &Arc<Self>, peer: PeerId) -> Result<(), DialError> {
         if self.book().names(peer).is_empty() {
             return Ok(());
@@ -153,8 +153,8 @@ impl Shared {
         answered(found, has_addresses.then_some(MOMENT)).await
     }
 
-    /// Look up the configured names of a peer. Addresses that were found before stay if a
-    /// name does not resolve any more.
+    /// Look up the configured names of a peer. Addresses that were found earlier stay if a name
+    /// does not resolve any more.
     async fn resolve(&self, peer: PeerId) -> Result<(), DialError> {
         let names = self.book().names(peer);
         let mut addresses = Vec::new();
@@ -181,7 +181,7 @@ impl Shared {
     }
 }
 
-/// What the resolver has answered, as far as it does so within `limit`.
+/// The answer of the resolver, or success if there is none within `limit`.
 async fn answered(
     found: oneshot::Receiver<Result<(), DialError>>,
     limit: Option<Duration>,

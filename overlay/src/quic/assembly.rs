@@ -1,5 +1,6 @@
-//! Frames of one stream as they come together. What comes is read into the buffer in which
-//! its frame is delivered; only the start of a frame moves, if it came where there is no room.
+//! Assembly of the frames of one stream. Bytes are read into the buffer in which their frame is
+//! delivered. Only the start of a frame may be moved, if it came into a buffer without room for the
+//! rest.
 
 use std::sync::Arc;
 
@@ -9,30 +10,32 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::buffers::{Buffer, Buffers, SHORT};
 use super::frame::{HEADER_LEN, Header, RefusedFrame};
 
-/// How much is read at once, at most: the connection is locked meanwhile. A guess.
+/// The most bytes that one read takes, as the connection is locked meanwhile. A guess: with more
+/// the connection waits longer, with less there are more reads.
 const AT_ONCE: usize = 64 << 10;
 
-/// A stream's frame that is under way. Between frames it holds no more than a short buffer,
-/// however long the last one was: who keeps long ones is counted, and a stream is not.
+/// The frame of a stream that is being assembled. Between frames a stream holds no more than a
+/// short buffer, however long the last frame was: receivers of long frames are counted, streams are
+/// not.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    /// Longer bodies are refused.
+    /// The longest body; longer ones are refused.
     body_max: usize,
-    /// Once it is whole.
+    /// The header of the frame, once it is complete.
     header: Option<Header>,
     buffer: Buffer,
-    /// Where buffers come from.
+    /// The source of new buffers.
     buffers: Arc<Buffers>,
 }
 
-/// What has come so far.
+/// The next result of the bytes that have come.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Less than a step.
+    /// Not enough bytes for a result.
     Part,
-    /// A header, now. Room for its frame is made by [`Assembly::space`].
+    /// A complete header. [`Assembly::space`] makes room for its frame.
     Begun(Header),
-    /// A frame.
+    /// A complete frame.
     Whole(Header, Bytes),
 }
 
@@ -46,13 +49,13 @@ impl Assembly {
         }
     }
 
-    /// Nothing has come of a next frame.
+    /// Whether no byte of a next frame has come.
     pub(super) fn is_empty(&self) -> bool {
         self.buffer.bytes.is_empty()
     }
 
-    /// Where to read into; not empty once there is no step left. Behind a long frame no more
-    /// is read than the next header, for that has to move.
+    /// The space to read into; it is not empty once [`Assembly::step`] returns [`Step::Part`].
+    /// Behind a long frame no more than the next header is read, as it has to be moved.
     pub(super) fn space(&mut self) -> Limit<&mut BytesMut> {
         let wanted = self.wanted();
         if self.buffer.bytes.capacity() < wanted {
@@ -63,7 +66,7 @@ impl Assembly {
         (&mut self.buffer.bytes).limit(most.min(AT_ONCE))
     }
 
-    /// The next of what has come.
+    /// The next result of the bytes that have come.
     pub(super) fn step(&mut self) -> Result<Step, RefusedFrame> {
         let Some(header) = self.header else {
             self.header = Header::parse(&self.buffer.bytes, self.body_max)?;
@@ -81,7 +84,7 @@ impl Assembly {
         Ok(Step::Whole(header, frame))
     }
 
-    /// Keep what has come behind a long frame, but not its buffer.
+    /// Keep the bytes that came behind a long frame, but not the frame's buffer.
     fn let_go(&mut self) {
         let rest = match self.is_empty() {
             true => Buffer::default(),
@@ -90,7 +93,7 @@ impl Assembly {
         self.buffers.keep(std::mem::replace(&mut self.buffer, rest));
     }
 
-    /// How many bytes make the next step.
+    /// How many bytes the next result needs.
     fn wanted(&self) -> usize {
         self.header.as_ref().map_or(HEADER_LEN, Header::frame_len)
     }
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
     use crate::quic::frame::put_header;
 
-    /// Of one test alone.
+    /// An assembly with buffers of its own.
     fn assembly(body_max: usize) -> Assembly {
         Assembly::new(body_max, Arc::default())
     }
@@ -123,7 +126,7 @@ mod tests {
         stream.to_vec()
     }
 
-    /// Read so much of it at most, once; returns the bodies that are whole with it.
+    /// Read `most` bytes of the stream at most, once. Returns the bodies that are complete then.
     async fn read(assembly: &mut Assembly, stream: &mut &[u8], most: usize) -> Vec<Bytes> {
         let mut space = assembly.space();
         let part = stream.take(most as u64).read_buf(&mut space).await;
@@ -157,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Else a stream that is quiet, or whoever keeps a short frame that came behind a long
+    /// Otherwise a quiet stream, or a receiver that keeps a short frame which came behind a long
     /// one, would keep the long one's memory uncounted.
     #[tokio::test]
     async fn nothing_but_a_long_frame_holds_its_buffer() {
@@ -165,7 +168,7 @@ mod tests {
         for long in [SHORT, 5000, 200_000] {
             for behind in [none, &[0], &[0, 0, 100], &[50_000]] {
                 let all = stream(&[&[long], behind].concat());
-                // All of what is behind, or no more than its header.
+                // All bytes behind the long frame, or no more than the next header.
                 for end in [all.len(), HEADER_LEN + long + HEADER_LEN] {
                     let (mut assembly, mut rest) = (assembly(200_000), &all[..]);
                     rest = &rest[..end.min(all.len())];

@@ -1,5 +1,5 @@
-//! An endpoint with the settings of a [`Transport`](super::Transport) and nothing on
-//! top of it: what measurements compare with.
+//! An endpoint with the settings of a [`Transport`](super::Transport) and nothing on top of it, as
+//! a baseline for measurements.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use super::metrics::Metrics;
 use super::tls::{self, SERVER_NAME};
 use super::{BindError, Identity, endpoint};
 
-/// One such endpoint. It dials and accepts by mutual TLS, whoever the other is.
+/// A bare endpoint. It dials and accepts by mutual TLS, and takes any identity on the other side.
 #[derive(Debug, Clone)]
 pub struct Bare {
     endpoint: Endpoint,
-    /// Runs its connections, whoever dials and accepts.
+    /// The runtime of its connections, whichever thread dials or accepts.
     runtime: Handle,
 }
 
-/// A dial that came to nothing.
+/// Why a bare dial failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BareError {
-    /// It could not begin.
+    /// The dial could not begin.
     #[error("cannot dial: {0}")]
     Connect(#[from] quinn::ConnectError),
-    /// It failed.
+    /// The handshake failed.
     #[error("the handshake failed: {0}")]
     Handshake(#[from] quinn::ConnectionError),
 }
@@ -46,12 +46,12 @@ impl Bare {
         Ok(Self { endpoint, runtime })
     }
 
-    /// Where it listens.
+    /// The address on which the endpoint listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.endpoint.local_addr()
     }
 
-    /// A connection to whoever listens there.
+    /// Connect to the endpoint that listens at `address`.
     pub async fn dial(&self, address: SocketAddr) -> Result<Connection, BareError> {
         let connecting = {
             let _inside = self.runtime.enter();
@@ -60,7 +60,7 @@ impl Bare {
         Ok(connecting.await?)
     }
 
-    /// The next connection that comes, or none once it is closed.
+    /// The next incoming connection, or none once the endpoint is closed.
     pub async fn accept(&self) -> Option<Result<Connection, BareError>> {
         let incoming = self.endpoint.accept().await?;
         let accepted = {
@@ -73,7 +73,7 @@ impl Bare {
         })
     }
 
-    /// Close all connections and wait until the others have been told.
+    /// Close all connections and wait until the other ends know it.
     pub async fn close(&self) {
         self.endpoint.close(VarInt::from_u32(0), b"");
         self.endpoint.wait_idle().await;

@@ -1,5 +1,5 @@
-//! Signs of life travel as datagrams: the next one makes up for one that is lost,
-//! and a datagram costs a third less than a frame on a stream.
+//! Signs of life travel as datagrams: the next one makes up for a lost one, and a datagram costs a
+//! third less than a frame on a stream.
 //!
 //! ```text
 //!   datagram := version:u8 body
@@ -13,13 +13,12 @@ use super::frame::{PlainClass, RefusedFrame, VERSION};
 use super::peer::{Link, Peer};
 use super::{Shared, stream};
 
-/// The longest body; signs of life are a few bytes.
+/// The longest body; a sign of life has a few bytes.
 pub(super) const BEAT_MAX: usize = 256;
-/// How many bytes of datagrams may wait to be sent, and to be read; the oldest
-/// go first.
+/// How many bytes of datagrams may wait to be sent, and to be read; the oldest are dropped first.
 pub(super) const BUFFER: usize = 4096;
 
-/// Send a body over a link. Returns whether that was possible; it may be lost.
+/// Send a body over a link. Returns whether it could be sent; it may still be lost.
 pub(super) fn send(shared: &Shared, link: &Link, body: &[u8]) -> bool {
     if body.len() > BEAT_MAX {
         return false;
@@ -37,8 +36,8 @@ pub(super) fn send(shared: &Shared, link: &Link, body: &[u8]) -> bool {
     true
 }
 
-/// Read the datagrams of a link to its end. One that is not understood is
-/// counted and dropped: it stands for nothing that would be missed.
+/// Read the datagrams of a link until it ends. A datagram that is not understood is counted and
+/// dropped: nobody would miss its content.
 pub(super) async fn read(shared: Arc<Shared>, peer: Arc<Peer>, link: Arc<Link>) {
     while let Ok(datagram) = link.connection.read_datagram().await {
         match body_of(&datagram) {

@@ -1,14 +1,13 @@
-//! The contact book: who can be found where.
+//! The contact book: the addresses and names of peers.
 //!
-//! Trust comes in three steps: what the operator configured, what an
-//! authenticated peer said of itself, and hearsay from introductions. Hearsay
-//! never overrides the others; it is kept beside them and dialled last. Nor does
-//! one word of hearsay replace another: the first that was heard stays, whoever
-//! speaks after it. A wrong address costs a refused dial, never a wrong peer: the
-//! certificate decides.
+//! Trust comes in three steps: the configuration of the operator, the word of an authenticated peer
+//! about itself, and hearsay from introductions. Hearsay never overrides the other two: it is kept
+//! beside them and dialled last. Nor does hearsay replace earlier hearsay: the addresses that were
+//! heard first stay. A wrong address costs a refused dial, never a wrong peer: the certificate
+//! decides.
 //!
-//! A word on metrics goes by lives: hearsay of a newer life replaces that of an older one,
-//! and what a peer says over a link replaces all hearsay.
+//! The address of a peer's metrics is kept by life: hearsay about a newer life replaces hearsay
+//! about an older one. The word of the peer itself over a link replaces all hearsay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -26,25 +25,25 @@ use crate::lives::BOOT_MAX;
 pub const NAME_MAX: usize = 128;
 /// The most addresses that a contact holds.
 pub const ADDRESSES_MAX: usize = 4;
-/// The most addresses of a peer that are kept by hearsay: the first heard and the
-/// last heard, half each.
+/// The most hearsay addresses that are kept of a peer: half of them are the first heard, half the
+/// last heard.
 const HEARSAY_MAX: usize = 2 * ADDRESSES_MAX;
 
-/// Where a peer can be found.
+/// The identity, name and addresses of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Contact {
-    /// Who it is.
+    /// The identity of the peer.
     pub id: PeerId,
-    /// What it is called, at most [`NAME_MAX`] bytes.
+    /// The name of the peer, at most [`NAME_MAX`] bytes.
     pub name: String,
-    /// Where to dial it, the best first: one, and at most [`ADDRESSES_MAX`].
+    /// The addresses to dial, the best first: at least one, at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
-    /// The known word on its metrics, its own or hearsay.
+    /// The known word about its metrics, by itself or by hearsay.
     pub metrics: Option<MetricsWord>,
 }
 
 impl Contact {
-    /// Whether name, life and addresses are within their bounds, and these can be dialled.
+    /// Whether name, life and addresses are within their bounds, and the addresses can be dialled.
     pub fn is_within_bounds(&self) -> bool {
         self.name.len() <= NAME_MAX
             && self.metrics.is_none_or(|word| word.boot <= BOOT_MAX)
@@ -53,7 +52,8 @@ impl Contact {
     }
 }
 
-/// Whether a word on metrics is of a newer life than the one known. Who has no word says nothing.
+/// Whether the told word about metrics is of a newer life than the known one. Without a word it is
+/// not.
 fn is_newer(told: Option<MetricsWord>, known: Option<MetricsWord>) -> bool {
     told.map(|word| word.boot) > known.map(|word| word.boot)
 }
@@ -63,12 +63,12 @@ pub(super) fn is_dialable(address: &SocketAddr) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
 }
 
-/// Whether an address means a host only together with an interface of the host that uses it.
+/// Whether an address needs an interface of the host that uses it to be complete.
 pub(super) fn is_link_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
 }
 
-/// A dial of a peer that this node saw end: (the dialler's boot, its attempt).
+/// A dial by a peer that this node saw end: (the dialler's boot, its attempt).
 pub(super) type EndedDial = (u64, u64);
 
 #[derive(Debug, Clone, Default)]
@@ -78,9 +78,9 @@ struct Entry {
     /// The addresses of the configured names, as last looked up.
     resolved: Vec<SocketAddr>,
     authenticated: Vec<SocketAddr>,
-    /// The last heard first.
+    /// Hearsay addresses, the last heard first.
     hearsay: Vec<SocketAddr>,
-    /// Its own word over the last link, or hearsay of a newer life than any before.
+    /// The word of the peer itself over the last link, or hearsay of a life newer than all before.
     metrics: Option<MetricsWord>,
     linked: bool,
     ended: Option<EndedDial>,
@@ -88,19 +88,19 @@ struct Entry {
 }
 
 impl Entry {
-    /// Kept whatever happens.
+    /// Whether the entry is kept whatever happens.
     fn is_pinned(&self) -> bool {
         self.linked || !self.configured.is_empty()
     }
 
-    /// Its place among those that may have to make room, the first to go first:
-    /// hearsay before what a peer has said of itself, then by use.
+    /// The turn of the entry among those that may have to make room, the smallest first: hearsay
+    /// before the word of a peer about itself, then by last use.
     fn turn(&self, id: PeerId) -> Option<Turn> {
         let is_verified = !self.authenticated.is_empty();
         (!self.is_pinned()).then_some((is_verified, self.used, id))
     }
 
-    /// Newcomers displace each other, never what was heard before them.
+    /// New addresses displace each other, never the addresses that were heard first.
     fn hear(&mut self, address: SocketAddr) {
         if self.hearsay.contains(&address) {
             return;
@@ -111,8 +111,9 @@ impl Entry {
         self.hearsay.insert(0, address);
     }
 
-    /// A name that was just looked up says more than a peer did before its address changed;
-    /// of several addresses the one that the peer itself has said is the best.
+    /// The addresses of the peer, the best first. A name that was just looked up is more reliable
+    /// than the peer's own word, which may be older than a change of address. Of several resolved
+    /// addresses those that the peer itself has named are the best.
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let is_resolved = |address: &&SocketAddr| self.resolved.contains(address);
         let confirmed = self.authenticated.iter().filter(is_resolved).copied();
@@ -128,23 +129,23 @@ impl Entry {
     }
 }
 
-/// When an entry has to make room: whether verified, last use, id.
+/// The turn of an entry: whether it is verified, its last use, its id.
 type Turn = (bool, u64, PeerId);
 
-/// Contacts by id. When full, the hearsay used longest ago makes room; when there
-/// is none, the verified contact used longest ago; when all are configured or
-/// linked, newcomers are turned away.
+/// Contacts by id. When the book is full, the hearsay used longest ago makes room; without hearsay,
+/// the verified contact used longest ago. When all contacts are configured or linked, newcomers are
+/// turned away.
 #[derive(Debug)]
 pub(super) struct Book {
     entries: BTreeMap<PeerId, Entry>,
-    /// The turns of all entries that are not pinned: making room costs no search,
-    /// for every send waits for this book.
+    /// The turns of all entries that are not pinned. With them no search is needed to make room,
+    /// since every send waits for this book.
     turns: BTreeSet<Turn>,
     capacity: usize,
-    /// What all members' URIs begin with.
+    /// The prefix of all members' URIs.
     form: String,
     clock: u64,
-    /// Counts those that made room.
+    /// The counter of contacts that had to make room.
     forgotten: Counter,
 }
 
@@ -160,7 +161,7 @@ impl Book {
         }
     }
 
-    /// What the operator says. Returns whether there was room.
+    /// Take the locations that the operator configured. Returns whether there was room.
     pub(super) fn configure(&mut self, id: PeerId, name: String, at: Vec<Location>) -> bool {
         self.update(id, |entry| {
             if entry.authenticated.is_empty() {
@@ -171,7 +172,7 @@ impl Book {
         })
     }
 
-    /// The configured names of a peer, to be looked up before it is dialled.
+    /// The configured host names of a peer, which are looked up before a dial.
     pub(super) fn names(&self, id: PeerId) -> Vec<(String, u16)> {
         let entry = self.entries.get(&id);
         let configured = entry.into_iter().flat_map(|entry| &entry.configured);
@@ -182,13 +183,14 @@ impl Book {
         configured.filter_map(name).collect()
     }
 
-    /// The addresses of a peer's configured names.
+    /// Take the addresses that a peer's configured names have.
     pub(super) fn resolve(&mut self, id: PeerId, mut addresses: Vec<SocketAddr>) {
         addresses.truncate(RESOLVED_MAX);
         self.change(id, |entry| entry.resolved = addresses);
     }
 
-    /// What the peer itself said over an authenticated link that is now up.
+    /// Take the word of the peer about itself, over an authenticated link that is now up. Returns
+    /// whether there was room.
     pub(super) fn authenticate(&mut self, contact: Contact) -> bool {
         self.update(contact.id, |entry| {
             entry.name = contact.name;
@@ -198,19 +200,19 @@ impl Book {
         })
     }
 
-    /// What somebody else said. The id is the hash of the URI that ends in the name, so a wrong
-    /// name is known as one, and is not believed.
+    /// Take hearsay about a peer. Returns whether there was room. The id is the hash of the URI
+    /// that ends in the name, so a wrong name is recognized and not believed.
     pub(super) fn hear(&mut self, contact: Contact) -> bool {
         let is_right = PeerId::of_uri(&format!("{}{}", self.form, contact.name)) == contact.id;
         self.update(contact.id, |entry| {
             if entry.name.is_empty() && is_right {
                 entry.name = contact.name;
             }
-            // Peers far away have no other word of it. Who is linked speaks for itself.
+            // Peers far away have no other source. A linked peer speaks for itself.
             if !entry.linked && is_newer(contact.metrics, entry.metrics) {
                 entry.metrics = contact.metrics;
             }
-            // The best of them is to be dialled first.
+            // The best address goes in last, to be dialled first.
             contact
                 .addresses
                 .into_iter()
@@ -219,8 +221,8 @@ impl Book {
         })
     }
 
-    /// A link ended. Whether it was the last one, and the peer's own dial behind
-    /// it, so that the next greeting can tell the peer.
+    /// A link ended; `last` says whether it was the last one. `ended` is the dial of the peer that
+    /// made it, to be told to the peer in the next greeting.
     pub(super) fn end_link(&mut self, id: PeerId, ended: Option<EndedDial>, last: bool) {
         self.change(id, |entry| {
             entry.linked &= !last;
@@ -238,7 +240,7 @@ impl Book {
         self.entries.get(&id).and_then(|entry| entry.ended)
     }
 
-    /// Where to dial, the best known first, without repetition.
+    /// The addresses to dial, the best first, without repetition.
     pub(super) fn addresses(&mut self, id: PeerId) -> Vec<SocketAddr> {
         self.clock += 1;
         let clock = self.clock;
@@ -254,7 +256,7 @@ impl Book {
         addresses
     }
 
-    /// The contact to hand out, `None` if no address is known.
+    /// The contact to tell other nodes, `None` if no address is known.
     pub(super) fn contact(&mut self, id: PeerId) -> Option<Contact> {
         let mut addresses = self.addresses(id);
         addresses.truncate(ADDRESSES_MAX);
@@ -268,7 +270,7 @@ impl Book {
         })
     }
 
-    /// The known word on this peer's metrics, its own or hearsay.
+    /// The known word about this peer's metrics, by itself or by hearsay.
     pub(super) fn metrics(&self, id: PeerId) -> Option<MetricsWord> {
         self.entries.get(&id)?.metrics
     }
@@ -279,14 +281,14 @@ impl Book {
         entry.is_some_and(|entry| !entry.configured.is_empty())
     }
 
-    /// What this peer is called.
+    /// The name of this peer.
     pub(super) fn name(&self, id: PeerId) -> Option<String> {
         let entry = self.entries.get(&id).filter(|entry| !entry.name.is_empty());
         entry.map(|entry| entry.name.clone())
     }
 
-    /// The name of the peer that has said itself, or of which the operator has said, that it
-    /// is at this address; if none has said the port too, of the only one at this host.
+    /// The name of the peer at this address, as the peer itself or the operator has said. If no
+    /// peer is known at this port, the name of the only peer at this host.
     pub(super) fn name_at(&self, at: SocketAddr) -> Option<String> {
         let only = |is_it: &dyn Fn(&SocketAddr) -> bool| {
             let is_there = |entry: &&Entry| {
@@ -301,13 +303,13 @@ impl Book {
         only(&|address| *address == at).or_else(|| only(&|address| address.ip() == at.ip()))
     }
 
-    /// Whether this is what the peer itself said last.
+    /// Whether the peer itself last named exactly these addresses.
     pub(super) fn is_authenticated(&self, id: PeerId, addresses: &[SocketAddr]) -> bool {
         let entry = self.entries.get(&id);
         entry.is_some_and(|entry| entry.authenticated == addresses)
     }
 
-    /// Whether there is an address to dial, or a name to look up.
+    /// Whether an address to dial or a name to look up is known.
     pub(super) fn is_known(&self, id: PeerId) -> bool {
         let is_known =
             |entry: &Entry| !entry.configured.is_empty() || entry.addresses().next().is_some();
@@ -339,7 +341,7 @@ impl Book {
         true
     }
 
-    /// Change an entry, if there is one, and keep its turn right.
+    /// Change an entry, if it exists, and update its turn.
     fn change(&mut self, id: PeerId, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.get_mut(&id) {
             if let Some(turn) = entry.turn(id) {
@@ -459,7 +461,7 @@ mod tests {
         assert_eq!(after_hearing(&mut book, 6, None), None, "it is withdrawn");
         assert_eq!(after_hearing(&mut book, 7, Some(3)), Some(3));
 
-        // Its own word ends all lies, also one of a life that never was.
+        // The peer's own word ends all lies, even a lie about a life that never was.
         assert_eq!(after_hearing(&mut book, BOOT_MAX, Some(66)), Some(66));
         assert!(book.authenticate(said(8, Some(4))));
         assert_eq!(port(&mut book), Some(4));

@@ -1,31 +1,33 @@
-//! Buffers in which frames are assembled, used again once no frame in them is left.
+//! Buffers in which frames are assembled. A buffer is used again once none of its frames is in use.
 //!
-//! A frame lives from its last byte to the last copy of it that is passed on. Memory for
-//! each anew would come cold, or from the operating system, page by page.
+//! A frame lives from its last byte until its last copy is passed on. New memory for each frame
+//! would be cold, or come from the operating system, page by page.
 //!
-//! Who holds a frame holds its buffer, and counts the frame alone: so a buffer is at most
+//! A holder of a frame keeps the whole buffer but counts only the frame. So a buffer is at most
 //! about twice as long as each frame that begins in it.
 
 use std::sync::{Mutex, PoisonError};
 
 use bytes::BytesMut;
 
-/// What short frames share: so much is asked for at least, and not kept, for the allocator
-/// is good at it.
+/// The size of a buffer that short frames share, and the least size that is requested. Such buffers
+/// are not kept, as the allocator is good at this size.
 pub(super) const SHORT: usize = 4 << 10;
-/// The sizes of others are multiples of this.
+/// The unit of longer buffers: their sizes are multiples of it.
 const BLOCK: usize = 4 << 10;
-/// How many buffers are kept. Full: the longest kept is let go, and is freed with the last
-/// of its frames. A guess: more than a busy node has frames on their way.
+/// How many buffers are kept. When there are more, the one kept longest is let go, and is freed
+/// with the last of its frames. A guess: with fewer than the frames that a busy node has in use,
+/// memory is requested anew.
 const KEPT: usize = 32;
-/// How many bytes they may have; full as above. A guess: a few of the usual longest.
+/// How many bytes the kept buffers may have; beyond that the same happens. A guess: a few frames of
+/// the usual greatest length.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// Buffers of one transport whose frames may still be on their way.
+/// The buffers of one transport whose frames may still be in use.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// Those that were used up last are at the end. Each with its size, which its handle
-    /// does not say while frames share it.
+    /// The last used are at the end. Each has its size beside it, since a handle does not show the
+    /// size while frames share the buffer.
     kept: Mutex<Vec<(usize, BytesMut)>>,
 }
 
@@ -37,8 +39,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffers {
-    /// Make room for a frame of `length` bytes in all in `buffer`, which keeps what is in
-    /// it.
+    /// Make room in `buffer` for a frame of `length` bytes in all; the buffer keeps its content.
     pub(super) fn make_room(&self, buffer: &mut Buffer, length: usize) {
         if buffer.bytes.capacity() >= length && is_apt(buffer.size, length) {
             return;
@@ -48,7 +49,7 @@ impl Buffers {
         self.keep(std::mem::replace(buffer, roomy));
     }
 
-    /// Let go of all that nobody uses now.
+    /// Free all kept buffers that no frame uses.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }
@@ -68,7 +69,7 @@ impl Buffers {
         Buffer::of(size)
     }
 
-    /// Keep a buffer of which nothing more is read, for when its frames are gone.
+    /// Keep a buffer that is read into no more, until its frames are gone.
     pub(super) fn keep(&self, Buffer { size, mut bytes }: Buffer) {
         bytes.clear();
         if size <= SHORT || size > KEPT_BYTES {
@@ -87,7 +88,7 @@ impl Buffers {
     }
 }
 
-/// How long a new buffer for a frame of this length is.
+/// The length of a new buffer for a frame of this length.
 fn size_for(length: usize) -> usize {
     match length <= SHORT / 2 {
         true => SHORT,
@@ -101,7 +102,7 @@ fn is_apt(size: usize, length: usize) -> bool {
 }
 
 impl Buffer {
-    /// One for short frames that has this in it.
+    /// A buffer for short frames, with these bytes in it.
     pub(super) fn short(bytes: &[u8]) -> Self {
         let mut short = Self::of(SHORT);
         short.bytes.extend_from_slice(bytes);
@@ -118,7 +119,7 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    /// A frame of so many bytes, in a buffer that had room for no more than it.
+    /// A frame of `length` bytes, in a buffer that had no more room than that.
     fn frame(buffers: &Buffers, buffer: &mut Buffer, length: usize) -> bytes::Bytes {
         buffers.make_room(buffer, length);
         buffer.bytes.resize(length, 7);
@@ -152,8 +153,8 @@ mod tests {
         assert!(buffers.lock().is_empty(), "short ones are not kept");
     }
 
-    /// Else whoever sends one long frame and then many short ones would have all of them
-    /// held in buffers of the long one's length.
+    /// Otherwise the short frames of a sender that first sends a long one would all be held in
+    /// buffers of the long one's length.
     #[test]
     fn no_frame_holds_much_more_than_its_length() {
         let buffers = Buffers::default();

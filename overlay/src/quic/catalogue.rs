@@ -1,4 +1,4 @@
-//! What the transport counts: each metric with its meaning.
+//! The metrics of the transport, each with its meaning.
 
 use metrics::Unit;
 
@@ -12,7 +12,7 @@ const CLASSES: [(&str, &str); 3] = [
     ("packet", "messages and parts of them"),
 ];
 
-/// Why a frame is refused: see [`RefusedFrame`](super::RefusedFrame).
+/// The reasons why a frame is refused: see [`RefusedFrame`](super::RefusedFrame).
 const REFUSED_FRAMES: [(&str, &str); 5] = [
     ("oversized", "longer than its class allows"),
     ("truncated", "its stream ended within it"),

@@ -1,25 +1,25 @@
-//! Which of two connections to the same process of a peer is kept.
+//! Which of two connections to the same process of a peer stays.
 //!
-//! Two nodes may dial each other at once; both then see both connections and
-//! must keep the same one. So the choice depends only on what both know: of two
-//! dials in one direction the later wins; of opposite dials the one made by the
-//! greater id. A connection that either side takes for gone stands against none.
+//! Two nodes may dial each other at once. Each then sees two connections, and both nodes must keep
+//! the same one. So the choice depends only on facts that are known at both ends. Of two dials in
+//! one direction the later wins; of opposite dials the one by the greater id wins. A connection
+//! that either side takes for gone loses against any other.
 
 use serde::{Deserialize, Serialize};
 
 use super::book::EndedDial;
 use crate::PeerId;
 
-/// Who dialled.
+/// The side that dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// This node.
+    /// This node dialled.
     Outgoing,
-    /// The peer.
+    /// The peer dialled.
     Incoming,
 }
 
-/// A dial as both ends know it: who dialled, and the number it gave the dial.
+/// A dial as both ends know it: the side that dialled, and its number of the dial.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dial {
     pub(super) direction: Direction,
@@ -46,7 +46,7 @@ pub(super) struct Ends {
     pub(super) peer: PeerId,
 }
 
-/// The connections that one side takes for gone: to the other side they are, too.
+/// The connections that one side takes for gone; the other side then takes them for gone, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Gone {
     /// The newest connection dialled by the *other* side that has ended at this side, or
@@ -57,8 +57,8 @@ pub(super) struct Gone {
 }
 
 impl Gone {
-    /// Whether the side that says this means `dial`, as the *other* side sees it. `boot` is
-    /// that of the other side.
+    /// Whether this covers `dial`, as seen by the side that hears this. `boot` is the boot of that
+    /// side.
     const fn covers(self, boot: u64, dial: Dial) -> bool {
         match (dial.direction, self.ended) {
             (Direction::Incoming, _) => dial.attempt <= self.given_up,
@@ -68,28 +68,29 @@ impl Gone {
     }
 }
 
-/// What becomes of two connections to the same process of a peer.
+/// The outcome for two connections to the same process of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The current one stays.
+    /// The current connection stays.
     Stays,
-    /// The new one takes its place, and the current one drains.
+    /// The new connection takes its place, and the current one drains.
     Drains,
-    /// The new one takes its place, and the current one is gone: nothing would drain.
+    /// The new connection takes its place, and the current one is gone: nothing on it would drain.
     IsGone,
 }
 
-/// What both sides take for gone, as the greetings over a new connection have it: so both ends
-/// judge by the same facts.
+/// The connections that either side takes for gone, by the greetings over a new connection. So both
+/// ends decide by the same facts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BothGone {
-    /// By this side.
+    /// By the word of this side.
     pub(super) said: Gone,
-    /// By the peer.
+    /// By the word of the peer.
     pub(super) heard: Gone,
 }
 
-/// Judge a new connection of the boot that is linked. `boot` is the peer's.
+/// Choose between a new connection and the current one, both of the linked life. `boot` is the
+/// peer's.
 pub(super) fn choose(ends: Ends, boot: u64, new: Dial, current: Dial, gone: BothGone) -> Choice {
     let BothGone { said, heard } = gone;
     use Direction::{Incoming, Outgoing};
@@ -137,7 +138,7 @@ mod tests {
         choose(ends, 8, new, current, gone(NOTHING, NOTHING))
     }
 
-    /// Whatever order the two see the connections in, both keep the same one.
+    /// Both ends keep the same connection, in whatever order they see the two.
     #[test]
     fn both_ends_keep_the_dial_by_the_greater_id() {
         for (me, mine, theirs) in [
@@ -167,7 +168,7 @@ mod tests {
             (Some((7, 4)), Choice::Stays),
             (Some((7, 5)), Choice::IsGone),
             (Some((7, 6)), Choice::IsGone),
-            // Of other lives of mine, whose numbers may be greater.
+            // These are dials of other lives of mine, whose numbers may be greater.
             (Some((6, 9)), Choice::Stays),
             (Some((8, 9)), Choice::Stays),
         ] {
@@ -177,7 +178,7 @@ mod tests {
         }
     }
 
-    /// One side doubts the link, whoever dialled it, and either dials beside it.
+    /// One side doubts the link, whichever side dialled it, and either side dials beside it.
     #[test]
     fn both_ends_take_a_link_for_gone_if_either_doubts_it() {
         let (low, high) = (PeerId::from_bytes([1; 16]), PeerId::from_bytes([2; 16]));
@@ -210,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Both doubt the link, and both dial: the doubts say nothing of the new connections.
+    /// Both doubt the link, and both dial: the doubts do not concern the new connections.
     #[test]
     fn of_two_dials_beside_a_link_in_doubt_both_ends_keep_the_same_one() {
         let doubt = Gone {

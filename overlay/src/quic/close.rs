@@ -1,4 +1,4 @@
-//! Why connections end: the codes on the wire, and the reasons told to the host.
+//! Why connections end: the codes on the wire, and the reasons for the host.
 
 use std::net::SocketAddr;
 
@@ -12,17 +12,17 @@ use crate::PeerId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum CloseCode {
-    /// Drained: all that was sent on either side was read.
+    /// The connection is drained: each side has read all that the other sent.
     Done = 0,
-    /// The dialler expected somebody else.
+    /// The dialler expected another peer.
     WrongPeer = 1,
-    /// A protocol version that this node does not speak.
+    /// The peer speaks another version of the protocol.
     Version = 2,
     /// A newer process of the same identity is linked.
     OldBoot = 3,
-    /// No room for another link.
+    /// This node has no room for another link.
     Busy = 4,
-    /// A frame or greeting that was refused.
+    /// A frame or greeting was refused.
     Protocol = 5,
     /// The greeting, or the drain, took too long.
     TooSlow = 6,
@@ -30,11 +30,11 @@ pub(super) enum CloseCode {
     Stopping = 7,
     /// The certificate is no longer accepted.
     Certificate = 8,
-    /// Nothing came over it, and another connection took its place.
+    /// No packet came over the connection, and another one took its place.
     Silent = 9,
     /// Another process of the same identity is linked and lives.
     Duplicate = 10,
-    /// This process goes on as a new life.
+    /// This process continues as a new life.
     NewLife = 11,
 }
 
@@ -61,13 +61,13 @@ impl CloseCode {
 /// Why a link went down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DownReason {
-    /// Neither side needed it.
+    /// Neither side needed the link.
     Idle,
     /// The peer said goodbye because it stops.
     PeerStopping,
     /// The peer runs as a newer process.
     Restarted,
-    /// Silence for the idle timeout.
+    /// The peer was silent for the idle timeout.
     TimedOut,
     /// The peer's certificate expired while the link was up, or is not
     /// accepted any more.
@@ -76,7 +76,7 @@ pub enum DownReason {
     RefusedFrame(RefusedFrame),
     /// The peer closed the connection with this code.
     ClosedByPeer(u64),
-    /// This node closed it, or QUIC failed.
+    /// This node closed the link, or QUIC failed.
     Broken,
 }
 
@@ -110,21 +110,21 @@ pub enum DialError {
     Unresolved {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// The answer of the resolver.
         problem: String,
     },
     /// No bound socket can reach any of its addresses.
     #[error("no bound socket reaches its addresses")]
     NoRoute,
-    /// Nobody answered in time.
+    /// No answer came in time.
     #[error("no answer")]
     TimedOut,
-    /// Somebody else answered.
+    /// Another peer answered.
     #[error("`{name}` answered ({found})")]
     WrongPeer {
-        /// Who.
+        /// The identity that answered.
         found: PeerId,
-        /// What its certificate calls it.
+        /// The name in its certificate.
         name: String,
     },
     /// This node did not accept the other side's certificate: the metric label of
@@ -144,11 +144,11 @@ pub enum DialError {
     /// Another process of this node's identity is linked to the other side, and lives.
     #[error("another process has this identity, at {address}")]
     Duplicate {
-        /// Where that process is seen.
+        /// The address at which that process is seen.
         address: SocketAddr,
     },
-    /// The process that answered is not admitted: another one of its identity lives, or a
-    /// newer life of it is proven.
+    /// The process that answered is not admitted: another process of its identity lives, or a newer
+    /// life of it is proven.
     #[error("its process is not the one that has its identity")]
     NotAdmitted,
     /// The other side has no room.
@@ -157,7 +157,7 @@ pub enum DialError {
     /// The other side is about to end.
     #[error("it is stopping")]
     Stopping,
-    /// The other side did not even begin a handshake.
+    /// The other side refused before the handshake.
     #[error("it takes no new connections: it has just stopped, or too many arrive at once")]
     Refused,
     /// The greeting was not understood.
@@ -195,7 +195,7 @@ impl DialError {
         }
     }
 
-    /// What an operator can do about it.
+    /// The advice for an operator.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::OwnCertificate(label) => words::own_remedy(label),
@@ -204,7 +204,7 @@ impl DialError {
         }
     }
 
-    /// Whether somebody has answered: that says more than silence at another address.
+    /// Whether a peer has answered. An answer says more than silence at another address.
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(
             self,
@@ -216,7 +216,7 @@ impl DialError {
         )
     }
 
-    /// The metric label.
+    /// The metric label of the error.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::NoContact => "no_contact",
@@ -239,8 +239,8 @@ impl DialError {
     }
 }
 
-/// The metric label of a handshake that failed: TLS alerts (RFC 8446, 6.2) come
-/// as QUIC codes 0x100 + alert, whichever side raised them.
+/// The metric label of a failed handshake. TLS alerts (RFC 8446, 6.2) come as QUIC codes 0x100 +
+/// alert, whichever side raised them.
 pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
     let (code, text) = match error {
         ConnectionError::TransportError(error) => (u64::from(error.code), error.reason.as_bytes()),
@@ -255,7 +255,7 @@ pub(super) fn handshake_label(error: &ConnectionError) -> &'static str {
         0x02 => "refused",
         0x12a | 0x12b | 0x12e => "bad_certificate",
         0x12c => "revoked",
-        // TLS has one alert for both; the words beside it tell them apart.
+        // TLS has one alert for both cases; the text beside it tells them apart.
         0x12d if is_early(text) => "not_yet_valid",
         0x12d => "expired",
         0x130 => "unknown_authority",
@@ -273,8 +273,8 @@ fn is_early(text: &[u8]) -> bool {
     String::from_utf8_lossy(text).contains("not valid yet")
 }
 
-/// The words of an error, which may be a peer's own: nothing that a terminal obeys, and no
-/// more than a line.
+/// The text of an error, which may come from the peer: without control characters, at most one
+/// line.
 fn plain(error: &ConnectionError) -> String {
     const LINE: usize = 120;
     let text = error.to_string();

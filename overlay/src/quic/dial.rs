@@ -20,14 +20,15 @@ use super::identity::Subject;
 use super::peer::Peer;
 use super::{Shared, TransportEvent, tls};
 
-/// How often it is looked whether a link in doubt is heard again, and how many times at
-/// least. Guess: ten times as long as an acknowledgement may wait.
+/// How often a dialler looks whether a link in doubt is heard again, and how many times at least. A
+/// guess: together ten times as long as an acknowledgement may wait. If it is shorter, a good link
+/// may be replaced.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 10;
-/// How long an address may be silent before the next one is tried beside it. RFC 8305: 250 ms.
+/// How long an address may be silent before the next one is dialled beside it. RFC 8305: 250 ms.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Dial a peer until there is a link that is not in doubt, or nobody wants one.
+/// Dial a peer until a link stands that is not in doubt, or no link is wanted any more.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let mut failures = peer.failures();
     while peer.goes_on_dialling(shared.is_stopping()) {
@@ -45,7 +46,7 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
         };
         shared.metrics.handshake_failed(reason.label());
         tracing::debug!(peer = %peer.id, %reason, "dial failed");
-        // No warnings of unanswered dials beside a doubted link.
+        // No warning if a dial beside a doubted link is not answered.
         if !peer.is_linked() || reason.is_answer() {
             shared.warn_of_dial(peer.id, address, &reason);
         }
@@ -65,9 +66,9 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     shared.table.collect(&peer);
 }
 
-/// The pause after failures, doubling up to the maximum. News of the peer ends
-/// it; the jitter is fixed per pair, which is enough to keep two nodes from
-/// dialling each other in step.
+/// Pause after failures. The pause doubles up to the maximum, and news of the peer ends it. The
+/// jitter is fixed for each pair, which is enough to keep two nodes from dialling each other in
+/// step.
 async fn pause(shared: &Shared, peer: &Peer) {
     let limits = &shared.limits;
     let doubled = limits
@@ -83,11 +84,11 @@ async fn pause(shared: &Shared, peer: &Peer) {
     }
 }
 
-/// No address of a peer has led to a link.
+/// The failure of a dial: no address of the peer has led to a link.
 struct Failed {
-    /// The first answer; without any, what came of the last address.
+    /// The first answer; without an answer, the failure at the last address.
     reason: DialError,
-    /// The address that it is about.
+    /// The address of that answer or failure.
     address: Option<SocketAddr>,
 }
 
@@ -98,9 +99,9 @@ impl From<DialError> for Failed {
     }
 }
 
-/// Try the peer's addresses, the best known first, until one leads to a link. The next one is
-/// tried when one before it has failed or is silent for [`STAGGER`]; whoever answers first is
-/// greeted.
+/// Try the peer's addresses, the best known first, until one leads to a link. The next address is
+/// tried when the one before has failed or has been silent for [`STAGGER`]. The first connection
+/// that stands is greeted.
 async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed> {
     if shared.has_no_room(peer.is_linked()) {
         return Err(DialError::NoRoom.into());
@@ -143,21 +144,21 @@ async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed>
     }
 }
 
-/// The peer, at the other end of a connection over which nobody has greeted yet.
+/// The peer, at the other end of a connection without a greeting so far.
 struct Reached<'a> {
     connection: Connection,
-    /// Closes what is dropped half-way, also by a timeout.
+    /// Closes the connection if it is dropped half-way, also by a timeout.
     guard: Unfinished,
     subject: Subject,
     chain: Vec<CertificateDer<'static>>,
     trust: u64,
     is_beside: bool,
-    /// When the greeting must be done.
+    /// The time by which the greeting must be done.
     until: Instant,
     _permit: SemaphorePermit<'a>,
 }
 
-/// Connect to an address, and see that the peer is there.
+/// Connect to an address, and check that it is the peer's.
 async fn reach<'a>(
     shared: &'a Arc<Shared>,
     peer: &Peer,
@@ -169,7 +170,7 @@ async fn reach<'a>(
         shared.metrics.dials.increment(1);
         let is_beside = peer.is_linked();
         let limit = match is_beside {
-            // The next of its first packets would come so late that a new dial is sooner.
+            // A retransmission of the first packets would come so late that a new dial is sooner.
             true => shared.limits.handshake_timeout / 2,
             false => shared.limits.handshake_timeout,
         };
@@ -212,7 +213,7 @@ async fn reach<'a>(
 }
 
 impl Reached<'_> {
-    /// Greet, and make it the link.
+    /// Greet the peer, and make the connection a link.
     async fn greet(self, shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialError> {
         let until = self.until;
         let greeted = tokio::time::timeout_at(until, self.greet_in_time(shared, peer)).await;
@@ -274,15 +275,16 @@ impl Reached<'_> {
             own_boot,
             entered,
         };
-        // The guard closes what is dropped before it is a link.
+        // The guard closes a connection that is dropped before it is a link.
         let registered = greeted.register(shared, ack, None).await;
         self.guard.disarm();
         registered
     }
 }
 
-/// The peer answers at all, so it has a moment to answer over the link in doubt, too: after
-/// a pause, or once a route is back, that link is as good as it was.
+/// Give the peer a moment to answer over the link in doubt, since it has answered this dial. After
+/// a pause of the peer, or once a route is back, the old link is as good as before. Returns whether
+/// the dial is still wanted.
 async fn stays_in_doubt(peer: &Peer, beside: &Connection) -> bool {
     if let Some(link) = peer.doubted() {
         link.probe.notify_one();

@@ -19,7 +19,7 @@ use super::metrics::Metrics;
 use super::tls::TlsConfigs;
 use super::{BindError, beat};
 
-/// How QUIC is to behave.
+/// The settings of QUIC connections.
 fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
     let mut cubic = CubicConfig::default();
     cubic.initial_window(INITIAL_WINDOW);
@@ -31,12 +31,12 @@ fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
     config
         .ack_frequency_config(Some(acks))
         .max_concurrent_uni_streams(VarInt::from_u32(limits.uni_streams))
-        // The greeting stream is the only one.
+        // The greeting stream is the only bidirectional one.
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .send_window(SEND_WINDOW)
-        // Streams of one class need no fairness: first come, first written.
+        // Streams of one class need no fairness: they are written in the order of their opening.
         .send_fairness(false)
         .initial_rtt(INITIAL_RTT)
         .keep_alive_interval(Some(limits.keep_alive))
@@ -47,29 +47,29 @@ fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
     Ok(Arc::new(config))
 }
 
-/// The dialling side.
+/// The settings of the dialling side.
 pub(super) fn client(tls: &TlsConfigs, limits: &Limits) -> Result<ClientConfig, BindError> {
     let mut client = ClientConfig::new(tls.client.clone());
     client.transport_config(transport(limits)?);
     Ok(client)
 }
 
-/// The accepting side.
+/// The settings of the accepting side.
 pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, BindError> {
     let mut server = ServerConfig::with_crypto(tls.server.clone());
     server
         .transport_config(transport(limits)?)
-        // A dialler whose address changes, or whose translator forgets it, keeps its links.
+        // A dialler keeps its links when its address changes, or when an address translator forgets
+        // it.
         .migration(true)
         .max_incoming(limits.incoming)
         .incoming_buffer_size_total(INCOMING_BYTES);
     Ok(server)
 }
 
-/// Bind one address. A restarted process is noticed at once only if both keys
-/// that depend on `node_secret` stay: by the connection-id key it takes packets
-/// for its former connections as its own, and by the reset key its answer is
-/// believed.
+/// Bind one address. The peers of a restarted process notice the restart at once only if both keys
+/// that depend on `node_secret` stay the same. With the connection-id key the process recognizes
+/// packets for its former connections; with the reset key its peers believe its answer.
 pub(super) fn bind(
     address: SocketAddr,
     node_secret: &[u8; 32],
@@ -106,7 +106,7 @@ fn socket(
     }
     socket.set_send_buffer_size(buffer)?;
     socket.set_recv_buffer_size(buffer)?;
-    // Linux tells twice what it gives, for its own use.
+    // Linux reports twice the size that it grants, for its own use.
     let told = if cfg!(target_os = "linux") { 2 } else { 1 };
     let send = socket.send_buffer_size()? / told;
     let receive = socket.recv_buffer_size()? / told;

@@ -1,15 +1,14 @@
 //! Events on their way to the host, in two queues that are bounded by number and by bytes.
 //!
-//! Maintenance has a queue and room of its own, and its turn with every other event, so it
-//! waits neither behind data nor for the room that data takes. It passes nothing that tells of
-//! its own peer's link: it waits, outside of both queues, until the host has taken a `LinkUp`
-//! that was told before, and a `LinkDown` comes after what was told before it. All else comes
-//! in the order in which it was told.
+//! Maintenance has a queue and room of its own, and takes turns with the other events, so it waits
+//! neither behind data nor for the room of data. It never passes an event about its own peer's
+//! link: it waits outside both queues until the host has taken each earlier `LinkUp`, and a
+//! `LinkDown` comes after all earlier maintenance. All other events come in their original order.
 //!
-//! One budget bounds both number and bytes of a queue: what an event takes of it is its bytes,
-//! or its share if all are short. A reader that finds no room waits, and flow control holds
-//! its peer back. Room is given back when the host takes the event, not when it lets go of
-//! the body.
+//! One budget bounds both number and bytes of a queue: an event takes its bytes, but at least an
+//! equal share of the room. A reader that finds no room waits, and flow control holds its peer
+//! back. The room is given back when the host takes the event, not when the host lets go of the
+//! body.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,24 +23,24 @@ use super::TransportEvent;
 use super::limits::{Limits, MAINTENANCE_EVENT_BYTES};
 use super::room::Room;
 
-/// Where an event goes among the others.
+/// The place of an event among the others.
 pub(super) enum Order<'a> {
-    /// After all that was told before.
+    /// After all earlier events.
     Plain,
-    /// The same; it tells of this peer's link.
+    /// After all earlier events; it is about this peer's link.
     Link(&'a LinkEvents),
-    /// Before what does not tell of this peer's link.
+    /// Before all waiting events but those about this peer's link.
     Urgent(&'a LinkEvents),
 }
 
-/// Events that tell of one peer's links and were not taken yet.
+/// The count of one peer's link events that the host has not taken yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LinkEvents(Arc<Untaken>);
 
 #[derive(Debug, Default)]
 struct Untaken {
     count: AtomicUsize,
-    /// None is left.
+    /// Notified when no link event is left.
     taken: Notify,
 }
 
@@ -61,11 +60,11 @@ impl LinkEvents {
     }
 }
 
-/// One of those.
+/// A link event of a peer in its queue.
 #[derive(Debug)]
 struct Turn {
     of: LinkEvents,
-    /// It comes after so many urgent ones.
+    /// The event comes after this number of urgent ones.
     after: u64,
 }
 
@@ -94,14 +93,14 @@ struct Waiting {
 
 type Queue = mpsc::UnboundedReceiver<Waiting>;
 
-/// What a transport tells, in order; see [`TransportEvent`].
+/// The events of a transport, in order; see [`TransportEvent`].
 #[derive(Debug)]
 pub struct Events {
     urgent: Queue,
     others: Queue,
-    /// The first of the others, if urgent ones come before it.
+    /// The first of the other events, while urgent ones have to come before it.
     held: Option<Waiting>,
-    /// How many urgent ones were taken.
+    /// How many urgent events were taken.
     taken: u64,
     was_urgent: bool,
 }
@@ -128,7 +127,7 @@ impl Events {
         }
     }
 
-    /// The next one of two queues, each asked by `ask`. If both have one they take turns.
+    /// The next event of the two queues, each asked by `ask`. If both have one they take turns.
     fn take(
         &mut self,
         mut ask: impl FnMut(&mut Queue) -> Option<Waiting>,
@@ -163,12 +162,12 @@ impl Events {
     }
 }
 
-/// The transport's end.
+/// The sending end of the events, for the transport.
 #[derive(Debug)]
 pub(super) struct Telling {
     urgent: Lane,
     others: Lane,
-    /// How many urgent ones were told.
+    /// How many urgent events were sent.
     told: AtomicU64,
 }
 
@@ -178,7 +177,7 @@ struct Lane {
     /// Bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
     room: Room,
-    /// What an event takes of the room at least: its share.
+    /// The least room that an event takes: an equal share.
     least: usize,
 }
 
@@ -213,8 +212,8 @@ fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
 }
 
 impl Telling {
-    /// Tell, waiting for its turn and for room, which is counted; once stopped, only if it
-    /// need not wait.
+    /// Send an event. It waits for its turn and for room, which is counted; once stopped, it is
+    /// sent only if it need not wait.
     pub(super) async fn tell(
         &self,
         event: TransportEvent,
@@ -249,7 +248,8 @@ impl Telling {
         }
         let Some(room) = room else { return };
         if is_urgent {
-            // Before it can be seen: who reads the count stays behind all that are there.
+            // Count before the event can be seen: a link event that reads the count stays behind
+            // all urgent events that are there.
             self.told.fetch_add(1, Ordering::AcqRel);
         }
         let waiting = Waiting {
@@ -257,13 +257,13 @@ impl Telling {
             turn,
             _room: room,
         };
-        // Perhaps nobody listens any more.
+        // The receiver may be gone already.
         let _ = lane.queue.send(waiting);
     }
 }
 
 impl Lane {
-    /// Wait for one's turn, and then for room.
+    /// Wait for the event's turn, and then for room.
     async fn wait(&self, bytes: usize, order: &Order<'_>) -> Option<OwnedSemaphorePermit> {
         let Order::Urgent(links) = order else {
             return self.room.take(bytes).await;
@@ -292,7 +292,7 @@ mod tests {
 
     const PEER: PeerId = PeerId::from_bytes([7; 16]);
 
-    /// Both ends, and the peer's count.
+    /// Both ends of the events, and the count of one peer.
     struct Bed {
         telling: Telling,
         events: Events,
@@ -388,7 +388,7 @@ mod tests {
         let mut bed = bed(64);
         bed.tell_all([packet(0), UP, packet(1)]).await;
         {
-            // The link is not told of yet.
+            // The host has not taken the link's event yet.
             let waits = Counter::noop();
             let order = Order::Urgent(&bed.links);
             let told = bed
@@ -401,7 +401,7 @@ mod tests {
             }
             told.await;
         }
-        // It passes the packet, and so does what comes after it; the end of the link does not
+        // The maintenance passes the packet, and so does a later one. The end of the link does not
         // pass them.
         bed.tell_all([maintenance(2), DOWN]).await;
         let all = [maintenance(1), packet(1), maintenance(2), DOWN];
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(bed.take_all(), [maintenance(3)]);
     }
 
-    /// On data's turn too.
+    /// The link's end waits even if the turn is the data's.
     #[tokio::test]
     async fn the_end_of_a_link_waits_for_its_maintenance() {
         let mut bed = bed(64);

@@ -1,13 +1,13 @@
-//! Frames: what the transport carries, and how it looks on a stream.
+//! Frames: the messages of the transport, and their form on a stream.
 //!
 //! ```text
 //!  stream := tag:u8 frame*            tag = maintenance | control | packet | large
 //!  frame  := version:u8 flags:u8 contacts_len:u16 body_len:u32 contacts body
 //! ```
 //!
-//! Integers are big-endian. `contacts` is there when flag bit 0 is set: the
-//! postcard form of a list of [`Contact`]s that the body introduces. A `large`
-//! stream carries one frame and ends. The body is opaque here.
+//! Integers are big-endian. `contacts` is present when flag bit 0 is set: the postcard form of a
+//! list of [`Contact`]s that the body introduces. A `large` stream carries one frame and ends. The
+//! transport does not read the body.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -19,26 +19,26 @@ pub(super) const VERSION: u8 = 1;
 /// Bytes before the contacts of a frame.
 pub(super) const HEADER_LEN: usize = 8;
 const FLAG_CONTACTS: u8 = 1;
-/// The most contacts of one frame: those of a roster's part. One by one they
-/// take the lock for which senders wait.
+/// The most contacts of one frame: those of a roster's part. The receiver takes the lock for which
+/// senders wait once per contact.
 const CONTACTS_MAX: usize = 256;
 
-/// What distinguishes maintenance messages of which only the newest matters.
+/// The slot of a maintenance message: of the messages with one key only the newest matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotKey {
     /// The kind of message.
     pub kind: u8,
-    /// The finger level, or 0.
+    /// The finger level; 0 for other messages.
     pub level: u8,
-    /// Whom it is about, for kinds that must not overwrite across subjects.
+    /// The peer that the message is about, if messages about different peers must not replace each
+    /// other.
     pub subject: Option<PeerId>,
 }
 
-/// How a frame is queued on its way out.
+/// The class of a frame, which decides how it is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Idempotent state: in its slot the newest wins and keeps the place in
-    /// the queue.
+    /// Idempotent state: in each slot the newest frame wins and keeps the place in the queue.
     Maintenance(SlotKey),
     /// Acknowledgements and credits, first in first out.
     Control,
@@ -103,21 +103,21 @@ impl PlainClass {
 /// they are apart so that a payload shared by many receivers is not copied.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// How it is queued.
+    /// The class of the frame, with its slot.
     pub class: Class,
     /// The first part of the body.
     pub head: Bytes,
     /// The rest of the body.
     pub payload: Bytes,
-    /// Peers that the body names; the transport attaches what it knows of them
-    /// the first time it tells this receiver.
+    /// Peers that the body names. The transport attaches a peer's contact when it first introduces
+    /// the peer to this receiver.
     pub introduces: Vec<PeerId>,
-    /// Merges this body with that of an older frame in the same slot. The newer frame
-    /// replaces the older one if this is `None` or returns `None`.
+    /// The function that merges this body with that of an older frame in the same slot. The newer
+    /// frame replaces the older one if this is `None` or returns `None`.
     pub merge: Option<Merge>,
 }
 
-/// Makes one body of two that wait in one slot: the older and the newer.
+/// Makes one body of two that wait in one slot, the older and the newer.
 pub type Merge = fn(&Bytes, &Bytes) -> Option<Bytes>;
 
 impl Frame {
@@ -131,7 +131,7 @@ impl Frame {
         self.len() == 0
     }
 
-    /// What waits in the place of `older` and this newer frame of the same slot.
+    /// The frame that takes the place of `older`, a frame in the same slot as this newer one.
     pub(super) fn in_place_of(self, older: &Self) -> Self {
         let merged = self.merge.and_then(|merge| merge(&older.head, &self.head));
         match merged {
@@ -141,7 +141,7 @@ impl Frame {
     }
 }
 
-/// What a stream carries, told by its first byte.
+/// The kind of a stream, given by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamKind {
     /// The one persistent stream of a class.
@@ -181,19 +181,19 @@ impl StreamKind {
 /// Why an incoming frame, and with it the connection, is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedFrame {
-    /// Longer than its class allows.
+    /// The body is longer than its class allows.
     #[error("frame longer than its class allows")]
     Oversized,
     /// The stream ended within a frame.
     #[error("stream ended within a frame")]
     Truncated,
-    /// A frame of another version.
+    /// The frame has another version.
     #[error("unknown frame version")]
     Version,
     /// Undefined flags, an unknown stream or contacts that do not parse.
     #[error("malformed frame")]
     Malformed,
-    /// A long one that was begun and not ended in time.
+    /// The long frame was begun and not ended in time.
     #[error("frame begun and not ended in time")]
     Overdue,
 }
@@ -218,7 +218,7 @@ impl RefusedFrame {
     }
 }
 
-/// A parsed header.
+/// The parsed header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) contacts_len: usize,
@@ -226,9 +226,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parse the header at the start of `bytes`, `None` if there are not enough.
+    /// Parse the header at the start of `bytes`; `None` if there are too few.
     pub(super) fn parse(bytes: &[u8], body_max: usize) -> Result<Option<Self>, RefusedFrame> {
-        // The version first and alone: another version may have another header.
+        // Check the version first and alone: another version may have another header.
         match bytes.first() {
             None => return Ok(None),
             Some(&VERSION) => {}
@@ -257,8 +257,8 @@ impl Header {
     }
 }
 
-/// Write header and contacts of a frame whose body has `body_len` bytes. As many
-/// contacts as fit go along; the number of them is returned.
+/// Write header and contacts of a frame whose body has `body_len` bytes. Contacts that do not fit
+/// are left out. Returns how many were written.
 pub(super) fn put_header(out: &mut BytesMut, contacts: &[Contact], body_len: usize) -> usize {
     let mut taken = contacts.len().min(CONTACTS_MAX);
     let encoded = loop {
@@ -279,7 +279,7 @@ pub(super) fn put_header(out: &mut BytesMut, contacts: &[Contact], body_len: usi
     taken
 }
 
-/// Parse the contacts of a frame; what exceeds the bounds is refused.
+/// Parse the contacts of a frame; too many, or one out of bounds, are refused.
 pub(super) fn parse_contacts(bytes: &[u8]) -> Result<Vec<Contact>, RefusedFrame> {
     if bytes.is_empty() {
         return Ok(Vec::new());

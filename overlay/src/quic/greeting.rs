@@ -1,4 +1,4 @@
-//! What the two ends of a link say to each other, on one bidirectional stream.
+//! The greetings of the two ends of a link, on one bidirectional stream.
 //!
 //! ```text
 //!  dialler  ── Hello ──▶  acceptor        the link is up for the dialler
@@ -12,12 +12,11 @@
 //!     either ── Read ──▶                  "read to the end", the goodbye's answer
 //! ```
 //!
-//! A connection is closed with `Done` by a side that has said and heard `Read`,
-//! so neither end loses what the other wrote. Each message is
-//! `version:u8 length:u16 postcard`.
+//! A side that has both sent and received `Read` closes the connection with `Done`, so neither end
+//! loses what the other wrote. Each message is `version:u8 length:u16 postcard`.
 //!
-//! A dialler that only wants to know which process is there says `Probe` in the place of
-//! Hello, is answered `Present`, and closes.
+//! A dialler that only asks which process is there sends `Probe` instead of Hello, gets `Present`
+//! as answer, and closes.
 
 use std::net::SocketAddr;
 
@@ -31,42 +30,42 @@ use super::metrics_address::MetricsAddress;
 use super::notary::Notary;
 use crate::lives::BOOT_MAX;
 
-/// The version of all that is said here, and of the contacts in frames: nobody gets any before
-/// it has greeted.
+/// The version of greetings, and of the contacts in frames: no frame comes before a greeting.
 const VERSION: u8 = 5;
-/// The longest message after its header, in bytes: a statement of a life with the longest
-/// chain, and 1,024 bytes for all else.
+/// The longest message after its header, in bytes: the statement of a life with the longest chain,
+/// and 1,024 bytes for the rest.
 const MESSAGE_MAX: usize = 1024 + Notary::MAX_STATEMENT;
 
-/// How many of its connections to a peer a process names. Guess: two dials that meet, and
-/// two that drain.
+/// How many of its connections to a peer a process names. A guess: two dials that meet, and two
+/// that drain.
 pub(super) const OTHERS_MAX: usize = 4;
 
-/// Who greets, from where. As answer it is the HelloAck.
+/// The greeting of a process. The answer of the acceptor is called HelloAck.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// The life of the greeting process.
     pub(super) boot: u64,
-    /// In a Hello the number of this dial in its boot; 0 in a HelloAck.
+    /// In a Hello the number of this dial within the boot; 0 in a HelloAck.
     pub(super) attempt: u64,
-    /// The connections that the greeter takes for gone. A new link wins against them, though
-    /// the other side may still take them for alive.
+    /// The connections that the greeter takes for gone. A new link wins against them, even if the
+    /// other side still takes them for alive.
     pub(super) gone: Gone,
-    /// Where the greeter can be dialled. None: where it is seen.
+    /// The addresses at which the greeter can be dialled. If there are none, it is dialled where it
+    /// is seen.
     pub(super) addresses: Vec<SocketAddr>,
-    /// The greeter's connections to the process that it greets: who has one of them knows
-    /// the greeter already. At most [`OTHERS_MAX`]; of more the first.
+    /// The greeter's connections to the process that it greets: a process with one of them knows
+    /// the greeter already. At most [`OTHERS_MAX`], the first ones.
     pub(super) others: Vec<Fingerprint>,
-    /// Whether the greeter has been counted with others in this life.
+    /// Whether the greeter was counted with other nodes in this life.
     pub(super) is_member: bool,
-    /// Its signature for its boot, see [`Notary::sign_life`]; empty if it has none.
+    /// The greeter's signature for its boot, see [`Notary::sign_life`]; empty if it has none.
     pub(super) statement: Bytes,
-    /// Where the greeter serves its metrics, if others can use that.
+    /// The address of the greeter's metrics, if other hosts can use it.
     pub(super) metrics: Option<MetricsAddress>,
 }
 
 impl Hello {
-    /// Whether its numbers can be.
+    /// Whether the numbers are within their bounds.
     fn is_possible(&self) -> bool {
         self.addresses.len() <= ADDRESSES_MAX
             && self.others.len() <= OTHERS_MAX
@@ -74,15 +73,15 @@ impl Hello {
     }
 }
 
-/// What both ends of a connection, and nobody else, can compute of it.
+/// A value that only the two ends of a connection can compute.
 pub(super) type Fingerprint = [u8; 16];
 
-/// Why a process is not admitted, or is to end.
+/// The reason why a process is not admitted, or has to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refusal {
     /// The newest proven life of its identity that the refuser knows, and its statement.
     pub(super) newest: Option<(u64, Bytes)>,
-    /// Where another process of its identity lives.
+    /// The address of another process of its identity, which lives.
     pub(super) lives_at: Option<SocketAddr>,
 }
 
@@ -91,45 +90,44 @@ pub(super) struct Refusal {
 pub(super) enum Farewell {
     /// Neither side needs it.
     Idle,
-    /// Another connection to the same peer took its place.
+    /// Another connection to the same peer has taken its place.
     Replaced,
-    /// The process stops.
+    /// The process is stopping.
     Stopping,
 }
 
-/// What is said on the greeting stream.
+/// A message on the greeting stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Greeting {
-    /// First message of each side.
+    /// The first message of each side.
     Hello(Hello),
     /// Whether the sender needs the link.
     Needed(bool),
-    /// Nothing more comes; it was on so many streams.
+    /// The sender sends nothing more on its streams.
     Goodbye {
-        /// Streams opened by the sender over the life of the link.
+        /// How many streams the sender has opened over the life of the link.
         streams: u64,
-        /// Why.
+        /// The reason for the goodbye.
         farewell: Farewell,
     },
-    /// All streams of the other side were read to their end.
+    /// The sender has read all streams of the other side to their end.
     Read,
-    /// The sender has been counted with others in this life.
+    /// The sender was counted with other nodes in this life.
     Member,
     /// Is the connection with this fingerprint one of the process that reads this?
     Question(Fingerprint),
     /// The reply to a question: the fingerprint, and whether that connection belongs to the
     /// sender.
     Answer(Fingerprint, bool),
-    /// The process that reads this is not admitted, or is to end.
+    /// The process that reads this is not admitted, or has to end.
     Refusal(Refusal),
     /// Which process is there, and is the connection with this fingerprint its own?
     Probe(Fingerprint),
-    /// The reply to a probe: what the process says in a Hello, and whether the connection is
-    /// its own.
+    /// The reply to a probe: the Hello of the process, and whether the connection is its own.
     Present(Hello, bool),
 }
 
-/// Why no greeting came.
+/// Why no greeting was received.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
     #[error("another protocol version")]
@@ -140,7 +138,7 @@ pub(super) enum GreetingError {
     Ended,
 }
 
-/// Say something.
+/// Send a greeting.
 pub(super) async fn say(stream: &mut SendStream, greeting: &Greeting) -> Result<(), GreetingError> {
     let body = postcard::to_stdvec(greeting).map_err(|_| GreetingError::Malformed)?;
     let length = u16::try_from(body.len()).map_err(|_| GreetingError::Malformed)?;
@@ -151,7 +149,7 @@ pub(super) async fn say(stream: &mut SendStream, greeting: &Greeting) -> Result<
     written.map_err(|_| GreetingError::Ended)
 }
 
-/// Hear the next greeting. Not to be dropped half-way.
+/// Receive the next greeting. The future must not be dropped half-way.
 pub(super) async fn hear(stream: &mut RecvStream) -> Result<Greeting, GreetingError> {
     let mut version = [0; 1];
     read(stream, &mut version).await?;

@@ -1,4 +1,5 @@
-//! A connection over which both have greeted becomes a link, drains at once, or is refused.
+//! The end of a handshake: a connection with both greetings becomes a link, drains at once, or is
+//! refused.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
 pub(super) const GREETING_PRIORITY: i32 = 4;
-/// How often a greeting is judged again because another link came up meanwhile.
+/// How many times a greeting is judged, again whenever another link came up meanwhile.
 const JUDGEMENTS: usize = 4;
 
-/// A connection over which both have greeted.
+/// A connection over which both sides have greeted.
 pub(super) struct Handshake {
     pub(super) connection: Connection,
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -36,18 +37,18 @@ pub(super) struct Handshake {
     pub(super) hear: RecvStream,
     pub(super) direction: Direction,
     pub(super) attempt: u64,
-    /// What this node has said of other connections.
+    /// The connections that this node called gone in its greeting.
     pub(super) said: Gone,
-    /// Whom this node believed when TLS began.
+    /// The version of this node's trust when TLS began.
     pub(super) trust: u64,
-    /// The life of this process that greets.
+    /// The life of this process by its own greeting.
     pub(super) own_boot: u64,
     pub(super) entered: Entered,
 }
 
 impl Handshake {
-    /// Make it a link if its process is admitted, or let it drain if another one stands.
-    /// The link says `ack` before all else.
+    /// Make the connection a link if its process is admitted, or let it drain if another one
+    /// stands. `ack` is the first message over the link.
     pub(super) async fn register(
         self,
         shared: &Arc<Shared>,
@@ -110,8 +111,7 @@ impl Handshake {
             }
         };
         shared.book().authenticate(contact);
-        // A renewal since TLS began may have looked at the links before this one
-        // was among them.
+        // A renewal since TLS began may have checked the links before this one was among them.
         shared.judge_since(trust, &link);
         if own_boot != shared.life.boot() {
             CloseCode::NewLife.close(&link.connection);
@@ -134,14 +134,14 @@ impl Handshake {
     }
 }
 
-/// Why a greeted connection is no link.
+/// Why a greeted connection does not become a link.
 enum Unadmitted {
     NoRoom,
     Refused(Refusal),
 }
 
-/// Judge the process of a connection, and give the connection its place. `said` is what this
-/// node has said of other connections. Returns after what it may write.
+/// Judge the process of a connection, and give the connection its place. `said` are the connections
+/// that this node called gone. Returns the peer, and the token after which the link may write.
 async fn settle(
     shared: &Arc<Shared>,
     link: &Arc<Link>,
@@ -173,7 +173,7 @@ async fn settle(
     Err(Unadmitted::NoRoom)
 }
 
-/// Closes a connection that did not get through its greeting.
+/// A connection that is closed on drop if its greeting was not completed.
 pub(super) struct Unfinished(pub(super) Option<Connection>);
 
 impl Unfinished {
@@ -194,7 +194,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Who is at the other end, by the certificate that TLS has verified.
+/// The identity at the other end, by the certificate that TLS has verified, and its chain.
 pub(super) fn subject_of(
     connection: &Connection,
 ) -> Option<(Subject, Vec<CertificateDer<'static>>)> {
@@ -204,21 +204,21 @@ pub(super) fn subject_of(
     Some((subject, *chain))
 }
 
-/// Where the peer says it can be dialled. One that says nothing is dialled where it is seen,
-/// for it dials from the socket on which it listens.
+/// The addresses that the peer advertises. A peer that advertises none is dialled where it is seen,
+/// since it dials from the socket on which it listens.
 pub(super) fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
     let said = hello.addresses.iter().copied().filter(is_dialable);
     said.take(ADDRESSES_MAX).collect()
 }
 
-/// The peer's address; one that a dual-stack socket maps into IPv6 is given as
-/// IPv4.
+/// The address at which the peer is seen. An IPv4 address that a dual-stack socket maps into IPv6
+/// is given as IPv4.
 pub(super) fn seen(connection: &Connection) -> SocketAddr {
     let address = connection.remote_address();
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The greeting needs to know whom it is for.
+/// The parts of a greeting that depend on its receiver.
 impl Shared {
     pub(super) fn hello(&self, to: PeerId, attempt: u64) -> Hello {
         let own = self.life.own();
@@ -234,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// The connections to this peer that are gone: those that have ended, and a link in doubt.
+    /// The connections to this peer that are gone: the ended ones, and a link in doubt.
     fn gone(&self, peer: PeerId) -> Gone {
         let mut gone = Gone {
             ended: self.book().ended(peer),

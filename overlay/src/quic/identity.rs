@@ -1,8 +1,8 @@
-//! Who this node is: its certificate and key, and whom it believes.
+//! The identity of this node: its certificate and key, and the authorities that it believes.
 //!
 //! A certificate names its holder by exactly one URI, a SPIFFE id such as
-//! `spiffe://cluster/node/node-7`: its hash is the [`PeerId`], its last path
-//! segment the name. The key may change, the identity stays.
+//! `spiffe://cluster/node/node-7`. The hash of the URI is the [`PeerId`], and its last path segment
+//! is the name. The key may change; the identity stays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,32 +21,33 @@ use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
 const URI_MAX: usize = 2048;
-/// No link is held to a date beyond a year, which timers could not represent.
+/// The farthest date that ends a link: timers could not represent dates far beyond a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What a certificate says of its holder.
+/// The holder of a certificate, as the certificate names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The identity.
+    /// The identity of the holder.
     pub id: PeerId,
     /// The trust domain of the URI.
     pub trust_domain: String,
     /// The last path segment of the URI: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// What is before it, up to the last `/`: the same for all members of a cluster.
+    /// The part of the URI before the name, up to the last `/`: the same for all members of a
+    /// cluster.
     pub form: String,
 }
 
 /// Why a certificate does not name a peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
-    /// Not a certificate.
+    /// The bytes are no certificate.
     #[error("the certificate does not parse")]
     Unreadable,
-    /// No URI among the subject's alternative names.
+    /// The certificate has no URI among its alternative names.
     #[error("the certificate names no SPIFFE URI")]
     NoUri,
-    /// More than one URI.
+    /// The certificate has more than one URI.
     #[error("the certificate names {0} URIs, exactly one is expected")]
     SeveralUris(usize),
     /// The URI is not `spiffe://domain/…/name` within its bounds.
@@ -94,8 +95,8 @@ impl Subject {
     }
 }
 
-/// Whether a text can be the last segment of a SPIFFE id: SPIFFE standard, section 2.2. What is
-/// one is safe to show.
+/// Whether a text can be the last segment of a SPIFFE id: SPIFFE standard, section 2.2. Such a text
+/// is safe to show.
 pub fn is_name(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain)
@@ -118,26 +119,26 @@ pub struct Identity {
     pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// The hash of the name and the key of who has issued a list.
+/// The hash of the name and the key of a list's issuer.
 pub type ListId = [u8; 32];
 
-/// Who has issued a revocation list.
+/// The issuer of a revocation list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListIssuer {
     name: String,
-    /// The hash of its key, if it is an authority that is believed by itself.
+    /// The hash of its key, if it is one of the believed authorities itself.
     root: Option<[u8; 32]>,
 }
 
 /// Why an identity cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A PEM text that does not parse or lacks what it should hold.
+    /// A PEM text does not parse, or lacks a section.
     #[error("the {what} cannot be read: {reason}")]
     Unreadable {
-        /// Which of the inputs.
+        /// The name of the input.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem with the input.
         reason: String,
     },
     /// The certificate does not name a peer.
@@ -149,33 +150,33 @@ pub enum IdentityError {
     /// The certificate is no longer valid.
     #[error("the certificate of `{name}` expired at {at}")]
     Expired {
-        /// Whose.
+        /// The name in the certificate.
         name: String,
-        /// Since when.
+        /// The date of its end.
         at: String,
     },
     /// The certificate is not valid yet.
     #[error("the certificate of `{name}` is not valid before {at}")]
     NotYetValid {
-        /// Whose.
+        /// The name in the certificate.
         name: String,
-        /// From when.
+        /// The date of its beginning.
         at: String,
     },
     /// The authorities do not vouch for the node's own certificate, or a
     /// revocation list is not usable.
     #[error("the certificate of `{name}` is not accepted by its own authorities: {reason}")]
     NotAccepted {
-        /// Whose.
+        /// The name in the certificate.
         name: String,
-        /// What the verifier said.
+        /// The answer of the verifier.
         reason: String,
     },
 }
 
 impl Identity {
-    /// Read an identity from PEM texts: the chain (leaf first), its key, the
-    /// authorities, and revocation lists, of which there may be none.
+    /// Read an identity from PEM texts: the chain (leaf first), its key, the authorities, and the
+    /// revocation lists; there may be no lists.
     pub fn from_pem(
         cert_pem: &[u8],
         key_pem: &[u8],
@@ -226,12 +227,12 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The id that the certificate stands for.
+    /// The identity of the node.
     pub fn id(&self) -> PeerId {
         self.subject.id
     }
 
-    /// What the certificate says of the node.
+    /// The holder of the node's certificate.
     pub const fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -241,14 +242,14 @@ impl Identity {
         &self.subject.name
     }
 
-    /// How long its certificate, the authorities that it believes and their lists hold: of
-    /// each kind the one that ends first, of those that have not ended.
+    /// The ends of this node's certificate, of its authorities and of their lists: for each kind of
+    /// document the earliest end in the future.
     pub fn terms(&self) -> Vec<Term> {
         let now = ASN1Time::now().timestamp();
         terms(&self.chain, &self.roots, &self.revocations, now)
     }
 
-    /// How many revocation lists there are.
+    /// How many revocation lists this identity has.
     pub fn list_count(&self) -> usize {
         self.revocations.len()
     }
@@ -259,7 +260,7 @@ impl Identity {
         self.revocations.iter().filter(is_forged).count()
     }
 
-    /// The revocation lists of the authorities that it believes, and of those between them and
+    /// The revocation lists of the believed authorities, and of the authorities between them and
     /// this node, by their issuers.
     pub fn lists(&self) -> BTreeMap<ListId, ListIssuer> {
         let authorities = [&self.roots[..], self.chain.get(1..).unwrap_or_default()].concat();
@@ -273,8 +274,8 @@ impl Identity {
         known.collect()
     }
 
-    /// The name of an authority of which there was a list before, and is none now, although
-    /// it may still be believed: those that it revokes would be let in again.
+    /// The name of an authority that had a list before and has none now, although it may still be
+    /// believed: the peers that the list revoked would be let in again.
     pub fn lost_list(&self, before: &BTreeMap<ListId, ListIssuer>) -> Option<String> {
         let now = self.lists();
         let roots: Vec<_> = self
@@ -289,8 +290,8 @@ impl Identity {
         lost.next().map(|(_, issuer)| issuer.name.clone())
     }
 
-    /// How many of the revocation lists are of none of the authorities, nor of one between
-    /// them and this node: they revoke nothing.
+    /// How many of the revocation lists belong neither to an authority nor to an issuer between it
+    /// and this node: such lists revoke nothing.
     pub fn stray_list_count(&self) -> usize {
         let is_stray = |list: &&CertificateRevocationListDer<'_>| {
             !is_of_any(list, &self.roots) && !is_of_any(list, &self.chain)
@@ -317,14 +318,14 @@ fn certificates(
     }
 }
 
-/// For how long from now a chain that was accepted is still valid: until its leaf expires, or
-/// an intermediate that has not yet. One that has was not needed.
+/// How long an accepted chain is still valid: until its leaf or an intermediate expires. An
+/// intermediate that has expired already does not count, as the chain was accepted without it.
 pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
     let now = ASN1Time::now().timestamp();
     let mut ends = chain.iter().map(|certificate| end_of(certificate));
     let leaf = ends.next().flatten().unwrap_or(0);
     let others = ends.flatten().filter(|end| *end >= now);
-    // The last second counts: the verifier accepts it too.
+    // The last second counts, as the verifier accepts it too.
     let left = others
         .fold(leaf, i64::min)
         .saturating_sub(now)
@@ -332,7 +333,7 @@ pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
     Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(FAR)
 }
 
-/// The last second of a certificate.
+/// The last second in which a certificate is valid.
 fn end_of(certificate: &[u8]) -> Option<i64> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())

@@ -1,16 +1,15 @@
-//! What a notary remembers of the chains that it has judged: whose were good, so that the
-//! steady cost of a signature is one verification, and who brought bad ones, so that these
-//! cost no more than little.
+//! The notary's memory of the chains that it has judged. A known signer costs one signature check,
+//! since its good chain is remembered. The judgements of one peer's bad chains are limited.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::notary::Notary;
 use crate::PeerId;
 
-/// The chain of each signer by which something was signed last, by its hash, and the second
-/// from which it is judged again. One each, so that nobody's chains, however many it makes,
-/// push out another's. At most [`Notary::MAX_JUDGED`] signers; of more the one that came
-/// first goes.
+/// The last chain of each signer, by its hash, and the second from which it has to be judged again.
+/// Only one chain per signer is kept: a signer that makes many chains does not displace another
+/// signer's chain. At most [`Notary::MAX_JUDGED`] signers; one more displaces the signer that came
+/// first.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
     chains: BTreeMap<PeerId, ([u8; 32], u64)>,
@@ -36,18 +35,18 @@ impl Judged {
     }
 }
 
-/// Over whose links chains came that were judged in vain, and when that is forgiven: one
-/// each second. A signature is judged at every hop, so an honest peer brings bad ones only
-/// while it believes other authorities, lists or times than this node.
+/// The peers over whose links bad chains came, each with the second at which all are forgiven: one
+/// bad chain is forgiven each second. A signature is judged at every hop, so an honest peer passes
+/// bad chains on only while its authorities, lists or clock differ from this node's.
 ///
-/// At most [`Notary::MAX_JUDGED`] peers; of more the one that is forgiven first goes.
+/// At most [`Notary::MAX_JUDGED`] peers; one more displaces the peer that is forgiven first.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     forgiven: BTreeMap<PeerId, u64>,
 }
 
 impl Failures {
-    /// Whether a chain that came from this peer may fail once more.
+    /// Whether one more chain from this peer may fail.
     pub(super) fn may_fail(&mut self, from: PeerId, now: u64) -> bool {
         self.count(from, now) < Notary::MAX_FAILURES
     }
@@ -66,7 +65,7 @@ impl Failures {
         self.forgiven.insert(from, until);
     }
 
-    /// How many are not forgiven yet. A clock that is set back makes them no more.
+    /// How many failures are not forgiven yet. A clock that is set back does not add to them.
     fn count(&mut self, from: PeerId, now: u64) -> u64 {
         let Some(until) = self.forgiven.get_mut(&from) else {
             return 0;
@@ -139,7 +138,7 @@ mod tests {
             assert!(fail(&mut failures, now));
             assert!(!fail(&mut failures, now));
         }
-        // The clock is set back by much.
+        // The clock is set back by a large amount.
         assert!(!fail(&mut failures, 1));
         assert!(fail(&mut failures, 2));
         assert!(!fail(&mut failures, 2));

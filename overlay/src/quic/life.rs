@@ -1,7 +1,7 @@
-//! The life of this process, and the newest proven lives of others.
+//! The life of this process, and the newest proven lives of other processes.
 //!
-//! Not here: the rule by which a process is admitted (`lives`), and how the processes of a
-//! greeting are asked (`admission`).
+//! Not here: the rule by which a process is admitted (`lives`), and the questions to the processes
+//! that a greeting concerns (`admission`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -24,25 +24,25 @@ use crate::lives::{BOOT_MAX, Greeter, Lives};
 
 /// The label under which both ends of a connection compute its fingerprint.
 const FINGERPRINT: &[u8] = b"binomesh connection";
-/// A duplicate is logged once per peer in this time.
+/// The least time between two log lines about duplicates of one peer.
 const NOTICE_PERIOD: Duration = Duration::from_secs(60);
-/// How many peers are remembered whose duplicates were logged; beyond it the notices of
-/// all are forgotten, and each may be logged once more.
+/// How many peers' log lines about duplicates are remembered. Beyond it all are forgotten, and each
+/// may be logged once more.
 const MAX_NOTICES: usize = 256;
 
-/// What this process greets with.
+/// The life of this process, as its greetings tell it.
 #[derive(Debug, Clone)]
 pub(super) struct Own {
     pub(super) boot: u64,
-    /// Its signature for the boot; empty if its key does not sign.
+    /// This process's signature for the boot; empty if its key does not sign.
     pub(super) statement: Bytes,
-    /// It has been counted with others in this life.
+    /// Whether the process was counted with other nodes in this life.
     pub(super) is_member: bool,
-    /// The certificate of its handshakes, with those between it and its authority.
+    /// The certificate of the process's handshakes, with those between it and its authority.
     pub(super) chain: Arc<[CertificateDer<'static>]>,
 }
 
-/// The own life, and what is known of the lives of others.
+/// This process's own life, and the known lives of other processes.
 #[derive(Debug)]
 pub(super) struct Life {
     own: watch::Sender<Own>,
@@ -50,7 +50,7 @@ pub(super) struct Life {
     lives: Mutex<Lives<PeerId, Bytes>>,
     pub(super) connections: Connections,
     notices: Mutex<BTreeMap<PeerId, Instant>>,
-    /// A process of the own identity is looked for.
+    /// Whether a search for another process of this identity is under way.
     pub(super) is_searching: AtomicBool,
 }
 
@@ -76,28 +76,28 @@ impl Life {
         })
     }
 
-    /// What this process greets with now.
+    /// The life that this process greets with now.
     pub(super) fn own(&self) -> Own {
         self.own.borrow().clone()
     }
 
-    /// Its boot.
+    /// The boot of this process.
     pub(super) fn boot(&self) -> u64 {
         self.own.borrow().boot
     }
 
-    /// Told when it changes.
+    /// The changes of this process's life.
     pub(super) fn changes(&self) -> watch::Receiver<Own> {
         self.own.subscribe()
     }
 
-    /// It has been counted with others.
+    /// The process was counted with other nodes.
     pub(super) fn join(&self) {
         self.own
             .send_if_modified(|own| !std::mem::replace(&mut own.is_member, true));
     }
 
-    /// Begin another life.
+    /// Begin another life with this boot.
     pub(super) fn begin(&self, boot: u64) {
         let statement = self.notary().sign_life(boot).unwrap_or_default();
         self.own.send_modify(|own| {
@@ -107,12 +107,14 @@ impl Life {
         });
     }
 
-    /// Sign with another certificate from now on, and forget what it does not believe.
+    /// Sign with another certificate from now on, and forget the lives whose statements it does not
+    /// accept.
     pub(super) fn renew(&self, identity: &Identity) -> Result<(), BindError> {
         let mut notary = Notary::new(identity, false)?;
         let statement = notary.sign_life(self.boot()).unwrap_or_default();
         self.lives().retain(|peer, boot, statement| {
-            // As if each had brought its own: one that is refused costs the others nothing.
+            // Each statement counts as its own peer's: one that is refused costs the others
+            // nothing.
             notary.verify_life(peer, peer, boot, statement).is_ok()
         });
         *self.notary() = notary;
@@ -123,7 +125,7 @@ impl Life {
         Ok(())
     }
 
-    /// What a peer says of itself, and whether that is proven.
+    /// The facts about a process that greets, with the check of its signature.
     pub(super) fn greeter(&self, peer: PeerId, hello: &Hello) -> Greeter {
         Greeter {
             boot: hello.boot,
@@ -132,15 +134,15 @@ impl Life {
         }
     }
 
-    /// Whether `peer` has signed this life, as `from` says.
+    /// Whether `peer` has signed this life. The statement came over the link to `from`.
     pub(super) fn is_proven(&self, from: PeerId, peer: PeerId, life: (u64, &Bytes)) -> bool {
         let (boot, statement) = life;
         let mut notary = self.notary();
         !statement.is_empty() && notary.verify_life(from, peer, boot, statement).is_ok()
     }
 
-    /// The newest proven life of a peer. It is forgotten once nobody would believe its
-    /// statement any more.
+    /// The newest proven life of a peer. It is forgotten once its statement would no longer be
+    /// accepted.
     pub(super) fn newest(&self, peer: PeerId) -> Option<(u64, Bytes)> {
         let newest = self.lives().newest(peer).map(|(boot, s)| (boot, s.clone()));
         let (boot, statement) = newest?;
@@ -151,13 +153,14 @@ impl Life {
         None
     }
 
-    /// A proven life was admitted. Returns whether another one was forgotten for it.
+    /// Note that a proven life was admitted. Returns whether another peer's life was forgotten for
+    /// it.
     pub(super) fn note(&self, peer: PeerId, hello: &Hello) -> bool {
         let statement = hello.statement.clone();
         self.lives().note(peer, hello.boot, statement)
     }
 
-    /// Whether to log a duplicate of `peer` now; if so, the time is noted.
+    /// Whether a duplicate of `peer` has to be logged now; if so, the time is noted.
     pub(super) fn is_to_be_told(&self, peer: PeerId, now: Instant) -> bool {
         let notices = self.notices.lock();
         let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
@@ -181,8 +184,8 @@ impl Life {
     }
 }
 
-/// The connections of this process whose TLS is done, by peer and fingerprint. Bounded as
-/// handshakes and links are, and per peer.
+/// The connections of this process whose TLS is done, by peer and fingerprint. They are bounded per
+/// peer, and in all by the bounds of handshakes and links.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connections(Arc<Mutex<BTreeSet<(PeerId, Fingerprint)>>>);
 
@@ -213,7 +216,7 @@ impl Connections {
         self.lock().contains(&(peer, *fingerprint))
     }
 
-    /// Those to `peer`, as far as a Hello names them.
+    /// The connections to `peer`, as many as a Hello names.
     pub(super) fn to(&self, peer: PeerId) -> Vec<Fingerprint> {
         let all = self.lock();
         to_peer(&all, peer).take(OTHERS_MAX).copied().collect()
@@ -233,7 +236,7 @@ fn to_peer(
     of_peer.map(|(_, fingerprint)| fingerprint)
 }
 
-/// A connection that is noted.
+/// A connection that stays noted until this is dropped.
 #[derive(Debug)]
 pub(super) struct Entered {
     connections: Connections,
@@ -248,16 +251,16 @@ impl Drop for Entered {
     }
 }
 
-/// Keys that only the two ends of a connection can derive tell it from all others, also
-/// for processes that were copied with their memory.
+/// The fingerprint of a connection: key material that only its two ends can derive. It tells the
+/// connection from all others, even for processes that were copied with their memory.
 fn fingerprint(connection: &Connection) -> Fingerprint {
     let mut fingerprint = Fingerprint::default();
-    // It fails only for lengths that TLS cannot derive.
+    // The export fails only for lengths that TLS cannot derive.
     let _ = connection.export_keying_material(&mut fingerprint, FINGERPRINT, b"");
     fingerprint
 }
 
-/// Two addresses of the processes of one identity, for the log.
+/// The addresses of two processes of one identity, for the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     pub(super) holder: SocketAddr,

@@ -6,145 +6,144 @@ use std::time::Duration;
 pub(super) const MAINTENANCE_FRAME: usize = 64 << 10;
 /// The longest control body; longer ones close the connection. 64 KiB.
 pub(super) const CONTROL_FRAME: usize = 64 << 10;
-/// Streams of their own that one link writes at once; further packets wait.
-/// Two, with the persistent packet stream, can fill three quarters of the
-/// connection window: the last quarter is left to maintenance and control.
+/// How many streams for single large packets one link writes at once; further packets wait. Two of
+/// them and the persistent packet stream can fill three quarters of the connection window. The last
+/// quarter is left to maintenance and control.
 pub(super) const LARGE_STREAMS: usize = 2;
-/// Bytes of maintenance frames that wait to be read; they do not wait behind other frames.
-/// When full, as [`Limits::event_bytes`]. Guess: sixteen of the longest, thousands of the
-/// usual ones; with less a burst of many peers holds up their links.
+/// Bytes of maintenance frames that wait for the host; they do not wait behind other frames. When
+/// full, readers wait as for [`Limits::event_bytes`]. A guess: sixteen of the longest frames,
+/// thousands of the usual ones. With less a burst of many peers holds up their links.
 pub(super) const MAINTENANCE_EVENT_BYTES: usize = 1 << 20;
-/// Bytes that incoming handshakes may have sent before they are answered; more are dropped.
-/// Guess: 16 KiB for each of [`Limits::incoming`], above any first flight; with less the
-/// dials of a crowd are repeated.
+/// Bytes that incoming handshakes may have sent before they are answered; more are dropped. A
+/// guess: 16 KiB for each of [`Limits::incoming`], more than the first packets of any handshake.
+/// With less the dials of a crowd are repeated.
 pub(super) const INCOMING_BYTES: u64 = 16 << 20;
-/// UDP socket buffers asked of the kernel. 4 MiB: the kernel's default loses
-/// thousands of packets per GiB.
+/// The UDP socket buffers requested from the kernel. 4 MiB: the kernel's default loses thousands of
+/// packets per GiB.
 pub(super) const SOCKET_BUFFER: usize = 4 << 20;
-/// Unread bytes per stream. 512 KiB: as one long packet is read, the next is on
-/// its way.
+/// Unread bytes per stream. 512 KiB: while one long packet is read, the next is on its way.
 pub(super) const STREAM_WINDOW: u32 = 512 << 10;
 /// Unread bytes per connection. 2 MiB: see [`LARGE_STREAMS`]; quinn's unlimited
 /// default let one peer take 130 MB.
 pub(super) const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window,
-/// which is to govern, so that packets cannot use up the sender's first.
+/// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window, so that the
+/// receiver's window is the effective limit, and packets cannot use up the sender's first.
 pub(super) const SEND_WINDOW: u64 = 5 << 19;
-/// First congestion window. 256 KiB: the design, for a LAN.
+/// The first congestion window. 256 KiB: the design's figure, for a LAN.
 pub(super) const INITIAL_WINDOW: u64 = 256 << 10;
-/// How long a peer may wait with an acknowledgement for something that it can
-/// travel with. Every wait is a timer and a wake-up on both sides of an idle
-/// link, so it is short; 25 ms, QUIC's default, would be felt as well when a
-/// short message is lost. Guess: longer than a receipt takes; if it is too short, idle links wake
-/// their hosts once more for each message.
+/// How long a peer may delay an acknowledgement for other data to travel with. Every wait is a
+/// timer and a wake-up on both sides of an idle link, so it is short. QUIC's default of 25 ms would
+/// also delay the repair of a lost short message. A guess: longer than a receipt takes. If it is
+/// too short, idle links wake their hosts once more for each message.
 pub(super) const ACK_DELAY: Duration = Duration::from_millis(5);
-/// RTT assumed before the first sample. 50 ms: the design.
+/// The RTT that is assumed before the first sample. 50 ms: the design's figure.
 pub(super) const INITIAL_RTT: Duration = Duration::from_millis(50);
 
 /// The bounds of a transport. Each says what happens when it is reached.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Links at once, draining ones too; of further peers they are refused as busy. Those of
-    /// linked peers have room up to twice as many. Guess: a binomial graph of 2^20
-    /// nodes has degree 39, a parent 16 children, the sibling tree a handful.
+    /// Links at once, draining ones too. Further peers are refused as busy; peers that are linked
+    /// already have room up to twice as many. A guess: in a binomial graph of 2^20 nodes a node has
+    /// degree 39, a parent has 16 children more, and the sibling tree adds a few links.
     pub links: usize,
-    /// Connections to one peer at once whose TLS is done: the link, those that greet and those
-    /// that drain. Another one is refused as busy. Guess: two dials that meet, as many that
-    /// drain, and the same of a second process of its identity.
+    /// Connections to one peer at once whose TLS is done: the link, connections that greet and
+    /// connections that drain. Another one is refused as busy. A guess: two dials that meet, as
+    /// many that drain, and the same number for a second process of the identity.
     pub peer_connections: usize,
-    /// Peers that have a link, a claim, a dial or waiting frames; a send to one
-    /// more fails. Guess: four times the links.
+    /// Peers that have a link, a claim, a dial or waiting frames; a send to one more fails. A
+    /// guess: four times the links.
     pub peers: usize,
-    /// Contacts known; old hearsay makes room. 8,192: the design's bound.
+    /// Known contacts; old hearsay makes room for new ones. 8,192: the design's bound.
     pub contacts: usize,
-    /// Contacts remembered as told, per stream; the longest unused is told
-    /// again. Guess: more than a node introduces to one peer in an epoch.
+    /// Contacts that a stream remembers as told; the one unused for longest is told again. A guess:
+    /// more than a node introduces to one peer in an epoch. With fewer the same contacts travel
+    /// again and again.
     pub told_contacts: usize,
-    /// Maintenance slots per peer; a further key is turned away. Guess.
+    /// Maintenance slots per peer; a frame with a further key is turned away. A guess.
     pub slots: usize,
-    /// Control frames waiting per peer; more are turned away. Guess.
+    /// Control frames that wait per peer; more are turned away. A guess.
     pub control_frames: usize,
-    /// Packets waiting per peer; more are turned away. Guess.
+    /// Packets that wait per peer; more are turned away. A guess.
     pub packet_frames: usize,
-    /// Bytes of packets waiting per peer; more are turned away. Guess: 4 MiB is
-    /// two connection windows.
+    /// Bytes of packets that wait per peer; more are turned away. A guess: 4 MiB is two connection
+    /// windows.
     pub queue_bytes: usize,
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
-    /// Bodies above this get a stream of their own, so that shorter ones pass
-    /// them. 320 KiB, a guess: beside longer ones, a stream more and its two tasks
-    /// cost little.
+    /// Longer bodies get a stream of their own, so that shorter bodies pass them. 320 KiB, a guess:
+    /// for a longer body, one more stream and its two tasks cost little.
     pub large_above: usize,
-    /// Bytes of large bodies, and of all on streams of their own, that all links
-    /// together may be assembling; further ones are not read until there is room.
-    /// Guess: four links' share.
+    /// Bytes of large bodies, and of all bodies on streams of their own, that all links together
+    /// may be assembling. Further ones are not read until there is room. A guess: the share of four
+    /// links.
     pub assembly_bytes: usize,
-    /// As many of them may be of one peer, so that one that begins bodies and does not end
-    /// them leaves room for others. Guess: one of the longest.
+    /// How many of these bytes one peer may use. A peer that begins bodies and never ends them thus
+    /// leaves room for other peers. A guess: one of the longest bodies.
     pub peer_assembly_bytes: usize,
-    /// How long such a body may take from when it has room, whatever its length, ...
-    /// Guess: a peer that is gone is given up before.
+    /// How long such a body may take, whatever its length, from the time when it has room. A guess:
+    /// a peer that is gone is given up before that.
     pub assembly_timeout: Duration,
-    /// ... and a second more for so many bytes. If others wait for room then and still when
-    /// the former time has passed again, or at two later such looks, its connection is
-    /// closed. Guess: half a megabit a second.
+    /// Each such number of bytes adds a second to that time. After that time, and every
+    /// `assembly_timeout` from then on, the node looks whether others wait for room. If they do at
+    /// two looks in a row, the connection is closed. A guess: half a megabit a second.
     pub assembly_rate: u32,
-    /// Events waiting for the host, if all are short, and as many of maintenance; when full,
-    /// readers wait and flow control holds their peers back. Guess.
+    /// Events that wait for the host, if all are short, and as many of maintenance. When full,
+    /// readers wait and flow control holds their peers back. A guess.
     pub events: usize,
-    /// Bytes of the frames among them, of all peers together; one always fits. Shorter ones
-    /// than an equal share of it take that. When full, as above. Guess: two of the longest.
+    /// Bytes of the frames among these events, of all peers together; one frame always fits. A
+    /// frame shorter than an equal share takes that share. When full, readers wait as for `events`.
+    /// A guess: two of the longest frames.
     pub event_bytes: usize,
-    /// Unanswered handshakes in quinn; more are ignored. 1,024: the design.
+    /// Unanswered handshakes in quinn; more are ignored. 1,024: the design's bound.
     pub incoming: usize,
-    /// Handshakes in progress in each direction. If there are more incoming ones, whoever has
-    /// fewer than another address takes the oldest of that one, and others are refused; more
-    /// outgoing ones wait. Guess.
+    /// Handshakes in progress in each direction. Of more incoming ones some are refused: an address
+    /// with fewer handshakes than another takes the place of the other's oldest one. More outgoing
+    /// ones wait. A guess.
     pub handshakes: usize,
-    /// From the first packet to HelloAck. Guess: five probe timeouts of a lost
-    /// flight at the initial RTT.
+    /// The longest time from the first packet to HelloAck. A guess: five probe timeouts of lost
+    /// first packets at the initial RTT.
     pub handshake_timeout: Duration,
-    /// The time limit for the holder of a link to answer when a second process of its
-    /// identity greets. A silent holder is presumed dead. At most a quarter of
-    /// `handshake_timeout`, for the greeter waits meanwhile. Guess: about a beat.
+    /// How long the holder of a link may take to answer when a second process of its identity
+    /// greets. A holder that stays silent is presumed dead. At most a quarter of
+    /// `handshake_timeout` is used, as the greeter waits meanwhile. A guess: about a beat.
     pub answer_timeout: Duration,
     /// How long a link may take to drain. 5 s: the design's bound.
     pub drain_timeout: Duration,
-    /// When a node stops, a peer of which no packet at all has come for this
-    /// long is not waited for: one that lives acknowledges the goodbye within a
-    /// round trip. Guess: a process that was not scheduled for a while passes.
+    /// A node that stops does not wait for a peer from which no packet has come for this long: a
+    /// live peer acknowledges the goodbye within a round trip. A guess: longer than a process is
+    /// usually kept from running.
     pub drain_silence: Duration,
-    /// An unclaimed link with no frame for this long on both sides is closed.
-    /// Guess: longer than a pause between an overlay's rounds.
+    /// An unclaimed link with no frame for this long on both sides is closed. A guess: longer than
+    /// a pause between an overlay's rounds. If it is shorter, links are closed and dialled again.
     pub link_idle: Duration,
-    /// Silence after which QUIC gives a peer up; only a backstop. 10 s.
+    /// The silence after which QUIC gives a peer up; only a backstop. 10 s.
     pub idle_timeout: Duration,
-    /// Keep-alive period, hence how soon the restart of a peer to which nothing is
-    /// sent is noticed. 1 s: several within the idle timeout.
+    /// The keep-alive period. It decides how soon a restart is noticed of a peer to which nothing
+    /// is sent. 1 s: several within the idle timeout.
     pub keep_alive: Duration,
-    /// First pause between dials of a claimed peer. Guess.
+    /// The first pause between dials of a claimed peer. A guess.
     pub redial_first: Duration,
-    /// The longest pause between dials. 5 s: the design's cap on probing.
+    /// The longest pause between dials. 5 s: the design's bound on probing.
     pub redial_max: Duration,
-    /// Streams that a peer may have open; it waits to open more. Guess: one per
-    /// class, and more large ones than the connection window holds.
+    /// Streams that a peer may have open; it waits to open more. A guess: one per class, and more
+    /// large ones than the connection window holds.
     pub uni_streams: u32,
 }
 
 impl Limits {
-    /// How long the assembly of so many bytes may take.
+    /// How long the assembly of a body of `bytes` bytes may take.
     pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
         let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
         let more = Duration::from_secs(seconds);
         self.assembly_timeout.saturating_add(more)
     }
 
-    /// How long a process is waited for that may be gone.
+    /// How long to wait for the answer of a process that may be gone.
     pub(super) fn answer_time(&self) -> Duration {
         self.answer_timeout.min(self.handshake_timeout / 4)
     }
 
-    /// Whether a transport can keep to them; if not, why.
+    /// Whether a transport can work within these bounds; if not, why.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if u32::try_from(self.packet_frame).is_err() {
             return Err("frames are shorter than 4 GiB");

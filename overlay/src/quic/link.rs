@@ -1,9 +1,9 @@
 //! The life of one greeted connection, from HelloAck to close.
 //!
-//! One task watches over it: it accepts the peer's streams, keeps a reader per
-//! stream and a writer per class, and drains. Draining loses nothing that was
-//! written: writers finish, both sides say how many streams there were, and
-//! nobody closes before both have read all of them, or time is up.
+//! One task watches over the connection: it accepts the peer's streams, keeps a reader per stream
+//! and a writer per class, and drains. Draining loses nothing that was written. Writers finish,
+//! both sides tell how many streams there were, and neither closes before both have read all
+//! streams, or time is up.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -29,14 +29,14 @@ use super::peer::{Link, Peer};
 use super::stream::{ReadFailure, Reader, Writer};
 use super::{Shared, TransportEvent};
 
-/// How many questions to a peer may be open at once; it is taken as living if there are
-/// more. Guess: one greets at a time.
+/// How many questions to a peer may be open at once. With more the peer counts as living. A guess:
+/// usually one process greets at a time.
 pub(super) const MAX_QUESTIONS: usize = 8;
 
-/// How much longer than this node's own certificate its links live.
+/// How long links outlive this node's own certificate.
 const OWN_GRACE: Duration = Duration::from_secs(1);
 
-/// Whether the connection with this fingerprint is the peer's own, for its task to ask.
+/// A question for the peer: whether the connection with this fingerprint is its own.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) about: Fingerprint,
@@ -49,13 +49,13 @@ pub(super) struct Greeted {
     pub(super) link: Arc<Link>,
     pub(super) say: SendStream,
     pub(super) hear: RecvStream,
-    /// The HelloAck, if this side accepted and has yet to say it.
+    /// The HelloAck, if this side has accepted and still has to send it.
     pub(super) ack: Option<Greeting>,
-    /// Nothing is written before this.
+    /// A token to wait for before the first frame is written.
     pub(super) after: Option<CancellationToken>,
-    /// What the peer is to be asked.
+    /// Questions for the peer.
     pub(super) questions: mpsc::Receiver<Question>,
-    /// What this process has greeted with.
+    /// This process's life, as its greeting told it.
     pub(super) own: watch::Receiver<Own>,
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     }
     let clean = watch.run().await;
 
-    // What was received is still delivered before the host hears of the end.
+    // Received frames are still delivered before the host learns of the end.
     let reason = watch.reason();
     watch.writers.shutdown().await;
     link.settled.cancel();
@@ -123,8 +123,8 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
     report(&shared, &peer).await;
 }
 
-/// Tell the host how things stand with a peer, if that changed. Level-triggered:
-/// whoever changes something calls it, and it reports the newest state once.
+/// Tell the host the state of a peer's link if it changed. Level-triggered: each task that changes
+/// something calls this, and the newest state is reported once.
 pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
     let mut reported = peer.reported.lock().await;
     let (linked, reason) = peer.linked();
@@ -158,13 +158,13 @@ async fn listen(mut hear: RecvStream, heard: mpsc::Sender<Result<Greeting, Greet
     }
 }
 
-/// How far the two sides are with taking leave.
+/// The progress of both sides with their goodbyes.
 #[derive(Debug, Default)]
 struct Parting {
     streams_written: u64,
     streams_read: u64,
     goodbye_said: bool,
-    /// The peer's streams, by its goodbye.
+    /// The number of the peer's streams, by its goodbye.
     goodbye_heard: Option<u64>,
     read_said: bool,
     read_heard: bool,
@@ -181,7 +181,7 @@ impl Parting {
     }
 }
 
-/// Who needs the link, as far as told.
+/// Which sides need the link, as far as they have said.
 #[derive(Debug)]
 struct Need {
     frames: u64,
@@ -203,11 +203,11 @@ impl Default for Need {
 
 /// A drain in progress.
 struct Drain {
-    /// When it is overdue.
+    /// The time at which the drain is overdue.
     until: Instant,
-    /// When it is looked whether the peer has been heard since the last time.
+    /// The next time to check whether the peer has been heard.
     look: Instant,
-    /// Packets of the peer at that time.
+    /// The number of the peer's packets at the last check.
     heard: u64,
 }
 
@@ -218,7 +218,7 @@ struct Watch {
     say: SendStream,
     hearing: mpsc::Receiver<Result<Greeting, GreetingError>>,
     questions: mpsc::Receiver<Question>,
-    /// Those who wait for the peer's answer; at most [`MAX_QUESTIONS`].
+    /// The questions that wait for the peer's answer; at most [`MAX_QUESTIONS`].
     asked: BTreeMap<Fingerprint, oneshot::Sender<bool>>,
     own: watch::Receiver<Own>,
     readers: JoinSet<Result<(), ReadFailure>>,
@@ -230,13 +230,13 @@ struct Watch {
 }
 
 impl Watch {
-    /// Returns whether the link ended drained.
+    /// Watch over the link until its end. Returns whether it ended drained.
     async fn run(&mut self) -> bool {
         let link = self.link.clone();
         let connection = link.connection.clone();
         let mut drain = self.link.drain.subscribe();
         if drain.borrow().is_some() {
-            // It drains from the start.
+            // The link drains from the start.
             drain.mark_changed();
         }
         let mut expiry = pin!(sleep_until(self.link.expires));
@@ -253,8 +253,8 @@ impl Watch {
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
-                // After a renewal the peer knows only the former certificate, which may end
-                // later. The next handshake shows it the present one.
+                // After a renewal the peer knows only the former certificate, which may end later.
+                // The next handshake shows the present one.
                 () = &mut own_expiry => {
                     CloseCode::Certificate.close(&connection);
                     return false;
@@ -288,7 +288,7 @@ impl Watch {
                     };
                     self.readers.spawn(reader.run(stream));
                 }
-                // What it says is known: it is said for the acknowledgement.
+                // The peer knows this already: the message is sent for its acknowledgement.
                 () = link.probe.notified() => self.say(Greeting::Needed(self.need.said)).await,
                 () = &mut round => {
                     self.on_round().await;
@@ -302,7 +302,7 @@ impl Watch {
         }
     }
 
-    /// Fires [`OWN_GRACE`] after this node's certificate has ended. A peer that knows that
+    /// A timer for [`OWN_GRACE`] after the end of this node's certificate. A peer that knows this
     /// certificate has cut the link by then.
     fn own_expiry(&self) -> Sleep {
         let left = valid_for(&self.own.borrow().chain);
@@ -318,8 +318,7 @@ impl Watch {
         }
         let (now, limits) = (self.shared.now(), &self.shared.limits);
         let until = now + limits.drain_timeout;
-        // Only a node that stops is in a hurry; otherwise frames would be lost
-        // to a moment's outage.
+        // Only a node that stops is in a hurry. Otherwise a short outage would lose frames.
         let look = match farewell {
             Some(Farewell::Stopping) => until.min(now + limits.drain_silence),
             _ => until,
@@ -328,12 +327,12 @@ impl Watch {
         self.drain = Some(Drain { until, look, heard });
     }
 
-    /// Packets that came from the peer, whatever is in them.
+    /// The number of packets that came from the peer, whatever their content.
     fn heard(&self) -> u64 {
         self.link.connection.stats().udp_rx.datagrams
     }
 
-    /// Whether the time of the drain is over, or the peer silent.
+    /// Whether the time of the drain is over, or the peer is silent.
     fn has_waited_enough(&mut self) -> bool {
         let (now, heard) = (self.shared.now(), self.heard());
         let Some(drain) = &mut self.drain else {
@@ -345,7 +344,7 @@ impl Watch {
         silent || now >= drain.until
     }
 
-    /// Another task wants to know something of the peer.
+    /// Another task has a question for the peer.
     async fn on_question(&mut self, question: Question) {
         let Question { about, reply } = question;
         self.asked.retain(|_, reply| !reply.is_closed());
@@ -358,7 +357,7 @@ impl Watch {
         }
     }
 
-    /// This process has become a member, or lives another life.
+    /// This process has become a member, begins another life, or has a new certificate.
     async fn on_own_change(&mut self) {
         if self.own.borrow_and_update().is_member {
             self.say(Greeting::Member).await;
@@ -391,7 +390,7 @@ impl Watch {
                 self.farewell.read_heard = self.farewell.goodbye_said;
                 self.link.settled.cancel();
             }
-            // The end of the connection says more than the end of the stream.
+            // The reason for the end of the connection says more than the end of this stream.
             Err(GreetingError::Ended) => {}
             Ok(Greeting::Hello(_) | Greeting::Probe(_) | Greeting::Present(..))
             | Err(GreetingError::Malformed) => self.refuse(RefusedFrame::Malformed),
@@ -408,7 +407,7 @@ impl Watch {
         }
     }
 
-    /// A reader or writer is a bug short: the link cannot be trusted any more.
+    /// A bug stopped the task of a reader or writer: the link cannot be trusted any more.
     fn on_panic(&self) {
         tracing::error!(peer = %self.link.name, "a stream's task failed");
         CloseCode::Protocol.close(&self.link.connection);
@@ -425,7 +424,7 @@ impl Watch {
         code.close(&self.link.connection);
     }
 
-    /// Twice per idle period: does anybody need this link?
+    /// Check, twice per idle period, whether either side needs this link.
     async fn on_round(&mut self) {
         let frames = self.link.traffic.frames();
         let quiet = frames == self.need.frames;
@@ -446,7 +445,7 @@ impl Watch {
         }
     }
 
-    /// Take the next steps of leaving; returns whether all are done.
+    /// Take the next steps of the goodbye. Returns whether all are done.
     async fn part(&mut self) -> bool {
         let farewell = *self.link.drain.borrow();
         if let Some(farewell) = farewell
@@ -464,8 +463,8 @@ impl Watch {
         self.farewell.is_done()
     }
 
-    /// A peer that does not take a few bytes for as long as a drain may last is
-    /// as good as gone.
+    /// Send a greeting. A peer that does not take a few bytes for the time of a whole drain counts
+    /// as gone.
     async fn say(&mut self, greeting: Greeting) {
         let said = greeting::say(&mut self.say, &greeting);
         let said = tokio::time::timeout(self.shared.limits.drain_timeout, said).await;

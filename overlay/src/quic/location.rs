@@ -1,4 +1,4 @@
-//! Where an operator says that a node is: an address, or a DNS name and a port.
+//! The location of a node, as an operator writes it: an address, or a DNS name and a port.
 
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -25,7 +25,7 @@ pub enum Location {
     },
 }
 
-/// A text that is neither an address nor a name, with a port.
+/// A text that is not a location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no location: {problem}; expected an address or a name and a port, such as \
@@ -37,7 +37,7 @@ pub struct InvalidLocation {
 }
 
 impl Location {
-    /// The longest name, in bytes: that of DNS.
+    /// The longest name, in bytes, as in DNS.
     pub const NAME_MAX: usize = 253;
 
     /// The location of `host`, an address or a name, and `port`.
@@ -63,7 +63,7 @@ impl Location {
         })
     }
 
-    /// The name or the address without the port.
+    /// The name, or the address without the port.
     pub fn host(&self) -> String {
         match self {
             Self::Address(address) => address.ip().to_string(),
@@ -71,7 +71,7 @@ impl Location {
         }
     }
 
-    /// The port.
+    /// The UDP port.
     pub const fn port(&self) -> u16 {
         match self {
             Self::Address(address) => address.port(),
@@ -79,7 +79,7 @@ impl Location {
         }
     }
 
-    /// The address, unless it is a name.
+    /// The address; none for a name.
     pub const fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -87,13 +87,13 @@ impl Location {
         }
     }
 
-    /// Whether it is an address that means something on one link alone, as `fe80::1`: which
-    /// link is known by an interface of the host that uses it.
+    /// Whether the location is an address that is unique only on one network link, such as
+    /// `fe80::1`. Which link is meant depends on an interface of the host that uses it.
     pub fn is_link_local(&self) -> bool {
         matches!(self, Self::Address(address) if is_link_local(address))
     }
 
-    /// Whether it means one host and port.
+    /// Whether the location names one host and port.
     pub fn is_dialable(&self) -> bool {
         match self {
             Self::Address(address) => is_dialable(address),
@@ -102,8 +102,8 @@ impl Location {
     }
 }
 
-/// RFC 1123, 2.1, and underscores, which some resolvers know. A last part of digits would be
-/// a mistyped address.
+/// Check a host name: RFC 1123, 2.1, with underscores, which some resolvers accept. A last part of
+/// digits is refused, as it would be a mistyped address.
 fn check_host(host: &str) -> Result<(), &'static str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let is_part = |part: &str| (1..=63).contains(&part.len()) && part.bytes().all(plain);

@@ -1,7 +1,7 @@
 //! Look-ups of DNS names by the resolver of the operating system.
 //!
-//! The resolver blocks, for half a minute if its servers are silent, and cannot be
-//! interrupted. Each look-up has a thread of its own, which no runtime waits for at its end.
+//! The resolver blocks, for half a minute if its servers are silent, and cannot be interrupted. So
+//! each look-up has a thread of its own, and a runtime that ends waits for none of them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 
-/// Look-ups at once; further ones wait. Guess: a resolver answers within milliseconds, and
-/// a silent one is not to hold more threads than these.
+/// Look-ups at once; further ones wait. A guess: a working resolver answers within milliseconds,
+/// and a silent one should hold no more threads than these.
 const LOOKUPS_MAX: usize = 8;
-/// The most addresses of one name that are dialled; further ones are left out. Guess: above
-/// what one host has.
+/// The most addresses of one name that are dialled; further ones are left out. A guess: more than
+/// one host has.
 pub(super) const RESOLVED_MAX: usize = 16;
 
 /// A resolver.
@@ -31,8 +31,8 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// The addresses of a name, the ones to dial first before the others; if there are none
-    /// within `limit`, the reason in words.
+    /// The addresses of a name, the best to dial first. If there are none within `limit`, the
+    /// reason in words.
     pub(super) async fn look_up(
         &self,
         host: &str,
@@ -59,7 +59,8 @@ impl Resolver {
     }
 }
 
-/// The resolver puts addresses that this host cannot reach behind the others (RFC 6724).
+/// The addresses of a name. The resolver puts addresses that this host cannot reach last (RFC
+/// 6724).
 fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let found = (host, port).to_socket_addrs();
     let found = found.map_err(|error| plain(&error.to_string()))?;
@@ -76,7 +77,7 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// The resolver's words, without the prefix that the standard library puts before them.
+/// The error text of the resolver, without the prefix of the standard library.
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("failed to lookup address information: ");
     text.map_or_else(|| "the resolver fails".to_owned(), str::to_owned)
@@ -97,7 +98,7 @@ mod tests {
                 .iter()
                 .all(|at| at.ip().is_loopback() && at.port() == 7)
         );
-        // RFC 6761, 6.4: it never resolves.
+        // RFC 6761, 6.4: this name never resolves.
         let error = resolver.look_up("nobody.invalid", 7, LIMIT).await;
         let error = error.unwrap_err();
         assert!(!error.contains("failed to lookup"), "{error}");

@@ -1,6 +1,6 @@
 //! Counters, made once under the recorder that is current in
-//! [`Transport::bind`](super::Transport::bind): many nodes of one process can
-//! each have their own recorder, whatever thread a task later runs on.
+//! [`Transport::bind`](super::Transport::bind). So many nodes of one process can each have their
+//! own recorder, whatever thread a task later runs on.
 
 use metrics::{Counter, Gauge};
 
@@ -8,7 +8,7 @@ use super::catalogue;
 use super::frame::{PlainClass, RefusedFrame};
 use super::words;
 
-/// Frames and bytes of one class.
+/// The frames and bytes of one class.
 #[derive(Clone)]
 pub(super) struct ClassMetrics {
     pub(super) frames_in: Counter,
@@ -18,7 +18,7 @@ pub(super) struct ClassMetrics {
     pub(super) full: Counter,
 }
 
-/// All handles of one transport.
+/// All metric handles of one transport.
 #[derive(Clone)]
 pub(super) struct Metrics {
     pub(super) classes: [ClassMetrics; 3],

@@ -1,7 +1,7 @@
 //! The address at which a peer says that its metrics are served. Nodes list it as a target for
 //! Prometheus.
 //!
-//! It travels in greetings and, as hearsay, with contacts. Nothing here connects to it.
+//! The address travels in greetings and, as hearsay, with contacts. Nothing here connects to it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Contact, is_dialable, is_link_local};
 
-/// The address at which a peer says that its metrics are.
+/// The address of a peer's metrics, as the peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MetricsAddress {
-    /// At which host; at that where the peer can be dialled if none.
+    /// The host; none means the host where the peer can be dialled.
     pub ip: Option<IpAddr>,
-    /// At which port.
+    /// The TCP port.
     pub port: u16,
-    /// Whether over TLS.
+    /// Whether the metrics are served over TLS.
     pub is_tls: bool,
 }
 
-/// The word on a peer's metrics in one of its lives. Hearsay replaces it only if it is of a
-/// newer life; the peer's own word over a link always does. So a restart can move or withdraw
-/// the address.
+/// The word on a peer's metrics in one of its lives. Hearsay replaces it only if it is about a
+/// newer life; the peer's own word over a link always replaces it. So a restart can move or
+/// withdraw the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MetricsWord {
-    /// The life that it speaks of.
+    /// The life that the word is about.
     pub boot: u64,
-    /// Where its metrics are in that life; nowhere, for others, if none.
+    /// The address of the metrics in that life; none if other hosts cannot use it.
     pub at: Option<MetricsAddress>,
 }
 
 impl MetricsAddress {
-    /// What is to be told of a server bound to `bound`; none if no other host could use it.
-    /// Nodes that are linked over the loopback, as `is_local` says, share one host.
+    /// The address to advertise for a server bound to `bound`; none if no other host could use it.
+    /// `is_local` says that the nodes are linked over the loopback and so share one host.
     pub fn of(bound: SocketAddr, is_tls: bool, is_local: bool) -> Option<Self> {
         let (ip, port) = (bound.ip().to_canonical(), bound.port());
         let told = Self {
@@ -45,13 +45,13 @@ impl MetricsAddress {
         (is_of_use && told.is_possible()).then_some(told)
     }
 
-    /// Whether it names a host, if any, and a port.
+    /// Whether the address names a port, and a usable host if it names one.
     pub(super) fn is_possible(&self) -> bool {
         self.is_possible_at(self.ip.unwrap_or(IpAddr::from([127, 0, 0, 1])))
     }
 
-    /// Whether metrics can be served at this host. An address that goes with an interface names
-    /// no host to others; services of clouds have such addresses too, and are no nodes.
+    /// Whether metrics can be served at this host. An address that is only valid with an interface
+    /// names no host for others; cloud services have such addresses too, and are no nodes.
     fn is_possible_at(&self, host: IpAddr) -> bool {
         let at = SocketAddr::new(host.to_canonical(), self.port);
         let goes_with_an_interface = match at.ip() {
@@ -63,9 +63,10 @@ impl MetricsAddress {
 }
 
 impl Contact {
-    /// Where its metrics are, as far as it is known and can be: a peer of another host has
-    /// none on the loopback of this one. Nodes serve plain HTTP on the loopback alone; a scraper
-    /// that believed anything else would send its token to whoever listens.
+    /// The address of its metrics, as far as it is known and plausible, and whether it uses TLS. A
+    /// peer on another host has none on this host's loopback. Nodes serve plain HTTP only on the
+    /// loopback: a scraper that believed any other address would send its token to whatever listens
+    /// there.
     pub fn metrics_at(&self) -> Option<(SocketAddr, bool)> {
         let said = self.metrics?.at?;
         let home = self.addresses.first()?.ip().to_canonical();
@@ -140,7 +141,7 @@ mod tests {
         ] {
             let expected = expected.map(|text| (at(text), true));
             assert_eq!(shown(home, told(ip, true)), expected, "{home} {ip:?}");
-            // Over plain HTTP only on the loopback.
+            // Over plain HTTP the address is shown only on the loopback.
             let expected = expected.filter(|(at, _)| at.ip().is_loopback());
             let expected = expected.map(|(at, _)| (at, false));
             assert_eq!(shown(home, told(ip, false)), expected, "{home} {ip:?}");

@@ -8,15 +8,15 @@
 //!                                           per class, one to read per stream
 //! ```
 //!
-//! A peer is a SPIFFE id proven by mutual TLS; a link is up once the acceptor
-//! has answered the dialler's Hello. Frames are opaque. What is lost with a
-//! broken link stays lost; what waits in a peer's queue is sent over the next
-//! link, or dropped when a dial fails.
+//! A peer is a SPIFFE id proven by mutual TLS. A link is up once the acceptor has answered the
+//! dialler's Hello. The transport does not read frames. Frames that a broken link has lost stay
+//! lost. Frames that still wait in a peer's queue are sent over the next link, or dropped when a
+//! dial fails.
 //!
 //! Nothing here is global: many transports live in one process.
 //!
-//! Not here: the overlay's messages and timers, what a beat says, retransmission
-//! beyond QUIC's own.
+//! Not here: the overlay's messages and timers, the content of a beat, retransmission beyond QUIC's
+//! own.
 
 mod accept;
 mod addresses;

@@ -1,20 +1,20 @@
-//! Signing with the key of the node's certificate, and judging what others have signed.
+//! Signing with the key of the node's certificate, and judging the signatures of others.
 //!
-//! A node signs statements of three purposes: the content of a packet, the boot of its
-//! life, and its goodbye. Each purpose has a context of its own, so that no statement can
-//! be shown as one of another purpose.
+//! A node signs statements for three purposes: the content of a packet, the boot of its life, and
+//! its goodbye. Each purpose has a context of its own, so that no statement can be used as one of
+//! another purpose.
 //!
-//! The reader of a signature may never have met its signer, so the certificate goes with
-//! it, and the chain to the authorities that all believe:
+//! The reader of a signature may never have met its signer. So the certificate goes with the
+//! signature, and the chain to the authorities that all members believe:
 //!
 //! ```text
 //!   | scheme (2) | length (2) | signature | then each certificate: length (2) | DER |
 //! ```
 //!
-//! A chain must name who is said to have signed, and is judged as one in a handshake is.
-//! If the signature fits as well that is remembered, so that the steady cost is one
-//! signature; who brings what does not is judged less. The scheme is one of TLS 1.3, whose
-//! own signatures begin with 64 spaces: none of these is one.
+//! A chain must name the claimed signer, and is judged as in a handshake. If the signature is valid
+//! as well, the chain is remembered, so that the steady cost is one signature check. A peer that
+//! brings bad chains is limited. The scheme is one of TLS 1.3. Signatures of TLS itself begin with
+//! 64 spaces; none of these does.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ enum Statement<'a> {
 }
 
 impl Statement<'_> {
-    /// What is signed. No context is the beginning of another.
+    /// The bytes that are signed. No context is the beginning of another.
     fn bytes(self) -> Vec<u8> {
         let of_life = |context: &[u8], peer: PeerId, boot: u64| {
             [context, peer.as_bytes(), &boot.to_be_bytes()].concat()
@@ -55,7 +55,7 @@ impl Statement<'_> {
     }
 }
 
-/// The schemes that are made and taken, each bound to a curve or a hash.
+/// The schemes for signing and checking, each bound to a curve or a hash.
 const SCHEMES: [SignatureScheme; 6] = [
     SignatureScheme::ED25519,
     SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -65,19 +65,19 @@ const SCHEMES: [SignatureScheme; 6] = [
     SignatureScheme::RSA_PSS_SHA512,
 ];
 
-/// Signs for a node, and judges what others have signed.
+/// Signs for a node, and judges the signatures of others.
 #[derive(Debug)]
 pub struct Notary {
     me: PeerId,
-    /// None if the chain is too long to go with a signature.
+    /// The signing key; none if the chain is too long to go with a signature.
     signer: Option<Box<dyn Signer>>,
     signs_content: bool,
-    /// The own chain as it travels.
+    /// The node's own chain in the form in which it travels.
     chain: Bytes,
     judge: Judge,
     algorithms: WebPkiSupportedAlgorithms,
     judged: Judged,
-    /// The last chain of each signer that was refused, for a while.
+    /// The last refused chain of each signer, kept for a while.
     refused: Judged,
     failures: Failures,
     chains_judged: u64,
@@ -89,7 +89,7 @@ pub enum NotaryError {
     /// TLS does not accept the key or the authorities.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The key is of a kind that signs nothing here.
+    /// The key fits no scheme of this module.
     #[error("the key signs by no scheme of TLS 1.3")]
     NoScheme,
     /// The chain is too long to go with every message.
@@ -100,52 +100,52 @@ pub enum NotaryError {
 /// Why a signature is not believed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Forged {
-    /// It is not laid out as one, or beyond its bounds.
+    /// The bytes are not laid out as a signature, or exceed its bounds.
     #[error("the signature is malformed")]
     Malformed,
     /// The certificate is not accepted.
     #[error("the signer's certificate is not accepted: {0}")]
     Certificate(String),
-    /// The certificate is somebody else's.
+    /// The certificate belongs to another peer.
     #[error("the signature is of {0}, not of the peer that is named")]
     OtherSigner(PeerId),
-    /// The signature is not by the certificate's key, or not of this statement.
+    /// The signature is not by the certificate's key, or not for this statement.
     #[error("the signature does not fit the statement")]
     Content,
-    /// The certificate is not known to be good, and was refused a moment ago, or who
-    /// brought it has brought too many that were.
+    /// The chain is not judged now: it was refused a moment ago, or the peer that brought it has
+    /// brought too many bad chains.
     #[error("the certificate was not judged: it, or too many over this link, were in vain")]
     Unjudged,
 }
 
 impl Notary {
-    /// The longest bare signature, one by 4096 bits of RSA.
+    /// The longest bare signature: RSA with 4096 bits.
     pub const MAX_SIGNATURE: usize = 512;
     /// The longest chain, with the lengths of its certificates.
     pub const MAX_CHAIN: usize = 8 << 10;
-    /// The most certificates of a chain: a leaf and two intermediates. The search for a
-    /// path tries each order of those whose names fit, a signature each, and remembers
-    /// none that failed: a made-up chain of eight costs a hundred.
+    /// The most certificates of a chain: a leaf and two intermediates. The search for a path tries
+    /// each order of the certificates whose names fit, at the cost of one signature check each, and
+    /// remembers no failed order. A forged chain of eight would cost a hundred checks.
     pub const MAX_CERTIFICATES: usize = 3;
-    /// Of how many signers a chain is remembered as judged, the last one of each; of more
-    /// the oldest is judged again. Also how many peers are remembered whose chains were
-    /// judged in vain.
+    /// For how many signers the last judged chain is remembered; beyond that the oldest is judged
+    /// again. Also for how many peers bad chains are counted.
     pub const MAX_JUDGED: usize = 1024;
-    /// How many chains that came over one link are judged in vain at once; after that one
-    /// more each second, and in between only what is remembered is believed. A guess: a
-    /// liar costs at most some milliseconds and then less than its packets do.
+    /// How many bad chains over one link are judged at once. After that one more is judged each
+    /// second, and other chains are believed only if they are remembered. A guess: a liar costs at
+    /// most some milliseconds, and then less than its packets do.
     pub const MAX_FAILURES: u64 = 16;
-    /// For how many seconds the last chain of a signer that was refused is not judged
-    /// again, so that one that others still believe, and hand on, does not use up what
-    /// their links have. A guess.
+    /// For how many seconds a signer's refused chain is not judged again. Other nodes may still
+    /// believe the chain and pass it on, and must not use up their links' allowance with it. A
+    /// guess: if it is too short they do, if it is too long a chain that becomes valid is refused
+    /// longer.
     const REFUSED_SECONDS: u64 = 10;
 
     /// The longest statement of a life or a goodbye, with its chain.
     pub const MAX_STATEMENT: usize = 4 + Self::MAX_SIGNATURE + Self::MAX_CHAIN;
 
-    /// A notary that believes the authorities of `identity`, and signs with its key: lives
-    /// and goodbyes always, contents if `signs_content`. With a chain that is too long to
-    /// travel it signs nothing, which is an error only if it was to sign contents.
+    /// A notary that believes the authorities of `identity`, and signs with its key: lives and
+    /// goodbyes always, contents if `signs_content`. With a chain that is too long to travel it
+    /// signs nothing. That is an error only if it has to sign contents.
     pub fn new(identity: &Identity, signs_content: bool) -> Result<Self, NotaryError> {
         let provider = rustls::crypto::ring::default_provider();
         let (signer, chain) = match (signer(identity, &provider), chain(identity)) {
@@ -167,7 +167,7 @@ impl Notary {
         })
     }
 
-    /// Sign the content of a packet, by its digest; `None` if this node signs none, or the
+    /// Sign the content of a packet, by its digest; `None` if this node signs no contents, or the
     /// key fails.
     pub fn sign(&self, digest: &[u8; 32]) -> Option<Bytes> {
         self.signs_content
@@ -222,12 +222,12 @@ impl Notary {
         self.judge(from, peer, Statement::Goodbye(peer, boot), statement)
     }
 
-    /// How many chains it has judged so far, those that it remembered not counted.
+    /// How many chains the notary has judged so far, without remembered ones.
     pub const fn chains_judged(&self) -> u64 {
         self.chains_judged
     }
 
-    /// The signature of this node under a statement, as it travels.
+    /// Sign a statement, in the form in which the signature travels.
     fn state(&self, statement: Statement<'_>) -> Option<Bytes> {
         let signer = self.signer.as_ref()?;
         let signature = signer.sign(&statement.bytes()).ok()?;
@@ -255,7 +255,7 @@ impl Notary {
         if self.judged.has(origin, &name, now) {
             return self.check(&parts, statement);
         }
-        // Before what is dear.
+        // Check the name first, which is cheap.
         match signer_of(&parts)? {
             signer if signer == origin => {}
             other => return Err(Forged::OtherSigner(other)),
@@ -295,7 +295,7 @@ impl Notary {
     }
 }
 
-/// Whose chain it says that it is.
+/// The signer that the chain names, before it is judged.
 fn signer_of(parts: &Parts<'_>) -> Result<PeerId, Forged> {
     let leaf = parts.certificates.first().ok_or(Forged::Malformed)?;
     Ok(Subject::of_certificate(leaf).map_err(refused)?.id)
@@ -326,7 +326,7 @@ fn chain(identity: &Identity) -> Result<Bytes, NotaryError> {
     Ok(chain.freeze())
 }
 
-/// A signature taken apart.
+/// The parts of a signature.
 struct Parts<'a> {
     scheme: SignatureScheme,
     signature: &'a [u8],
@@ -365,7 +365,7 @@ fn number(bytes: &[u8]) -> Option<(u16, &[u8])> {
     Some((u16::from_be_bytes(*number), rest))
 }
 
-/// The bytes behind their length, and the rest.
+/// Split into the bytes that follow their length, and the rest.
 fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = number(bytes)?;
     rest.split_at_checked(usize::from(length))

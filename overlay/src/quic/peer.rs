@@ -1,13 +1,13 @@
 //! One peer: its claim, its queue, its dial, and which connection is *the* link.
 //!
-//! A connection that loses against another drains: what is in flight on it
-//! arrives, and what still waits goes over the winner, which starts to write
-//! after the loser was read to its end, so that each class stays in order. Another
-//! process of the peer, once it is admitted (`admission`), wins at once.
+//! A connection that loses against another drains: its frames in flight still arrive. Frames that
+//! wait go over the winner, which starts to write after the peer has read the loser to its end, so
+//! that each class stays in order. Another process of the peer, once it is admitted (`admission`),
+//! wins at once.
 //!
-//! A link in doubt is one that the host, or a look at this node's addresses, takes for
-//! dead though QUIC has not given it up. It is dialled beside until another connection
-//! takes its place, it ends, or the peer is heard over it.
+//! The host, or a look at this node's addresses, can put a link in doubt: they take it for dead
+//! though QUIC has not given it up. Such a link is dialled beside until another connection takes
+//! its place, it ends, or the peer is heard over it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use super::room::Share;
 use crate::PeerId;
 use crate::lives::Greeter;
 
-/// Frames and bytes over one link.
+/// The frames and bytes that passed over one link.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) frames_in: AtomicU64,
@@ -55,15 +55,15 @@ pub(super) struct Link {
     pub(super) peer: PeerId,
     pub(super) name: String,
     pub(super) boot: u64,
-    /// The peer has signed its boot.
+    /// Whether the peer has signed its boot.
     pub(super) is_proven: bool,
-    /// The peer has said that it was counted with others.
+    /// Whether the peer has said that it was counted with other nodes.
     pub(super) is_member: AtomicBool,
-    /// What its task is to ask the peer.
+    /// Questions that the link's task has to ask the peer.
     pub(super) questions: mpsc::Sender<Question>,
-    /// That this process has it.
+    /// The entry of this connection among those of the process.
     pub(super) entered: Entered,
-    /// Other connections that the peer's process has to this one, as it greeted.
+    /// The peer's other connections to this process, by its greeting.
     pub(super) others: Vec<Fingerprint>,
     /// The number of the dial, by its dialler's count.
     pub(super) attempt: u64,
@@ -72,7 +72,7 @@ pub(super) struct Link {
     pub(super) up: Instant,
     /// When the peer's certificate expires.
     pub(super) expires: Instant,
-    /// The certificate is not accepted any more.
+    /// Cancelled when the certificate is no longer accepted.
     pub(super) distrusted: CancellationToken,
     /// The peer's certificate chain.
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -81,22 +81,22 @@ pub(super) struct Link {
     pub(super) ready: [AtomicWaker; 3],
     /// Persistent streams that the peer opened, one bit per class.
     pub(super) persistent: AtomicU8,
-    /// Set once: nothing new is written from then on.
+    /// Set once: from then on no new frame is written.
     pub(super) drain: watch::Sender<Option<Farewell>>,
-    /// All that this side wrote was read by the peer, or is lost.
+    /// Cancelled when the peer has read all that this side wrote, or when it is lost.
     pub(super) settled: CancellationToken,
-    /// Streams of their own that may be written at once.
+    /// Permits for the streams of large packets that may be written at once.
     pub(super) large: Arc<Semaphore>,
-    /// The peer has not said where it can be dialled: where it is seen.
+    /// Whether the peer advertises no address and is known only by the address where it is seen.
     pub(super) is_seen_only: bool,
-    /// Another connection has taken its place without a drain; the host knows.
+    /// Whether another connection has taken its place without a drain; the host knows.
     pub(super) is_given_up: AtomicBool,
-    /// Has something said over it that the peer acknowledges.
+    /// Makes the link's task send a message that the peer acknowledges.
     pub(super) probe: Notify,
 }
 
 impl Link {
-    /// Begin to drain, unless it did already.
+    /// Start to drain, unless the drain has begun already.
     pub(super) fn start_drain(&self, farewell: Farewell) {
         self.drain.send_if_modified(|drain| {
             let first = drain.is_none();
@@ -113,7 +113,7 @@ impl Link {
         }
     }
 
-    /// What the peer has said of itself so far.
+    /// The facts that the peer has stated about itself so far.
     pub(super) fn greeter(&self) -> Greeter {
         Greeter {
             boot: self.boot,
@@ -122,8 +122,8 @@ impl Link {
         }
     }
 
-    /// Whether this connection leads to the place of another: to its address, or to a
-    /// process that has both.
+    /// Whether this connection leads to the place of `other`: to its address, or to a process that
+    /// has both connections.
     pub(super) fn is_in_place_of(&self, other: &Self) -> bool {
         seen(&self.connection) == seen(&other.connection)
             || self.others.contains(&other.entered.fingerprint)
@@ -134,45 +134,45 @@ impl Link {
         self.connection.close_reason().is_none()
     }
 
-    /// A number that rises with what the peer's process says, and with nothing else.
+    /// A number that rises with each QUIC frame that only the peer's process can send.
     fn heard(&self) -> u64 {
         let heard = self.connection.stats().frame_rx;
         heard.acks + heard.ping + heard.datagram + heard.stream
     }
 }
 
-/// What a new connection is to be.
+/// The role of a new connection.
 #[derive(Debug)]
 pub(super) enum Standing {
-    /// The link. It writes after the token.
+    /// The connection is the link. It writes after the token.
     Current(Option<CancellationToken>),
-    /// Superfluous: it drains at once.
+    /// The connection is superfluous: it drains at once.
     Superfluous,
 }
 
-/// A greeted connection is not what it was judged to be any more.
+/// Why the decision about a greeted connection no longer holds.
 #[derive(Debug)]
 pub(super) enum Unsettled {
     /// The peer left the table meanwhile.
     Removed,
-    /// Another link stands than the one that was judged: judge again.
+    /// Another link stands than the one that the decision was about: judge again.
     Changed,
 }
 
-/// Everything about one peer.
+/// The whole state of one peer.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) id: PeerId,
     state: Mutex<State>,
-    /// What the host was told last: boot and generation.
+    /// The last state that the host was told: boot and generation.
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
-    /// What the host has not taken of those that `report` tells.
+    /// The link events of `report` that the host has not taken yet.
     pub(super) told: LinkEvents,
-    /// Where its large bodies are assembled.
+    /// The room in which its large bodies are assembled.
     pub(super) assembly: Share,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
-    /// A link was registered, or a dial failed.
+    /// Notified when a link was registered, or a dial failed.
     decided: Notify,
 }
 
@@ -182,16 +182,16 @@ struct State {
     dialling: bool,
     /// Dials that failed and links that broke early, since the last good one.
     failures: u32,
-    /// Taken out of the table; whoever still holds it looks it up again.
+    /// Whether the peer was taken out of the table; a task that still holds it looks it up again.
     removed: bool,
     current: Option<Arc<Link>>,
-    /// What had been heard over the current link when it was doubted last.
+    /// The value of [`Link::heard`] when the current link was last put in doubt.
     doubt: Option<u64>,
-    /// Of the last link that was drained.
+    /// The token `settled` of the last link that was drained.
     settled: Option<CancellationToken>,
     /// Rises whenever frames may have been lost with a link.
     generation: u64,
-    /// Links that run, those that drain too. At most `peer_connections`.
+    /// The links that run, draining ones too. At most `peer_connections`.
     running: Vec<Arc<Link>>,
     down: DownReason,
     queue: Queue,
@@ -214,7 +214,7 @@ impl State {
         self.doubt.is_some_and(is_silent).then_some(current)
     }
 
-    /// Whether a dial is of use.
+    /// Whether a dial would be useful.
     fn wants_dial(&self) -> bool {
         match self.current {
             None => self.is_wanted(),
@@ -222,8 +222,8 @@ impl State {
         }
     }
 
-    /// Nothing comes over this link any more, and another takes its place: what was in
-    /// flight on it may be lost.
+    /// No packet comes over this link any more, and another takes its place: frames in flight on it
+    /// may be lost.
     fn give_up(&mut self, link: &Link) {
         self.generation += 1;
         self.down = DownReason::TimedOut;
@@ -237,7 +237,7 @@ impl State {
     }
 }
 
-/// The peer left the table meanwhile.
+/// The error when the peer has left the table meanwhile.
 #[derive(Debug)]
 pub(super) struct Removed;
 
@@ -267,8 +267,8 @@ impl Peer {
         }
     }
 
-    /// Queue a frame and wake its writer; without a link only if `may_wait`. Returns the
-    /// frame if it is not for this entry.
+    /// Queue a frame and wake its writer; without a link only if `may_wait`. Returns the frame if
+    /// this entry cannot take it.
     pub(super) fn push(&self, frame: Frame, may_wait: bool) -> Result<Result<(), Full>, Frame> {
         let mut state = self.lock();
         if state.removed || state.current.is_none() && !may_wait {
@@ -294,9 +294,9 @@ impl Peer {
         }
     }
 
-    /// Take what `link` is to write next, and whether its writer is to tell of room, which
-    /// that of maintenance never waits for. Only the current link takes, or one that flushes
-    /// because a process stops.
+    /// Take the next frames for `link` to write. Also returns whether its writer has to tell the
+    /// host of room; writers of maintenance never do, as no sender waits for them. Only the current
+    /// link takes frames, which a link that drains because a process stops still is.
     pub(super) fn take(
         &self,
         link: &Arc<Link>,
@@ -313,7 +313,7 @@ impl Peer {
         (batch, is_data && state.queue.take_writable())
     }
 
-    /// Whether [`Self::take`] would take anything now.
+    /// Whether [`Self::take`] would return a frame now.
     pub(super) fn has_frames(&self, link: &Arc<Link>, class: PlainClass) -> bool {
         let state = self.lock();
         state.is_current(link) && state.queue.depths()[class.index()] > 0
@@ -327,8 +327,8 @@ impl Peer {
         start
     }
 
-    /// Put the current link in doubt. Returns whether the doubt is new: there is a link, and
-    /// it was not in doubt, or the peer was heard over it since.
+    /// Put the current link in doubt. Returns whether the doubt is new: the link was not in doubt,
+    /// or the peer was heard over it since.
     pub(super) fn doubt(&self) -> bool {
         let mut state = self.lock();
         let Some(heard) = state.current.as_ref().map(|link| link.heard()) else {
@@ -336,7 +336,7 @@ impl Peer {
         };
         let is_new = state.doubt.replace(heard) != Some(heard);
         if is_new {
-            // The pauses between the dials begin anew.
+            // The pauses between dials start again at the shortest.
             state.failures = 0;
         }
         is_new
@@ -347,25 +347,25 @@ impl Peer {
         self.lock().doubted().cloned()
     }
 
-    /// Whether the dial goes on; if not, it has ended.
+    /// Whether the dial goes on. If not, it is marked as ended.
     pub(super) fn goes_on_dialling(&self, stopped: bool) -> bool {
         let mut state = self.lock();
         state.dialling = !stopped && state.wants_dial();
         state.dialling
     }
 
-    /// Whether a dial is still of use.
+    /// Whether a dial is still useful.
     pub(super) fn wants_dial(&self) -> bool {
         self.lock().wants_dial()
     }
 
-    /// How often in a row there was no lasting link.
+    /// How many times in a row no lasting link was made.
     pub(super) fn failures(&self) -> u32 {
         self.lock().failures
     }
 
-    /// A dial failed: unless there is a link, drop what waits. Returns
-    /// how many frames were dropped and whether the sender hears of room.
+    /// A dial failed: without a link, drop the waiting frames. Returns how many frames were
+    /// dropped, and whether the sender has to be told of room.
     pub(super) fn fail_dial(&self) -> Option<(usize, bool)> {
         let mut state = self.lock();
         if state.wants_dial() {
@@ -379,9 +379,9 @@ impl Peer {
         Some((dropped, state.queue.take_writable()))
     }
 
-    /// Decide what the connection of an admitted process is to be; it runs until
-    /// [`Self::end_link`]. `me` is this node and `boot` its own boot. `gone` is what the two
-    /// greetings say: this node's, then the peer's.
+    /// Decide the role of an admitted process's connection, which runs until [`Self::end_link`].
+    /// `me` is this node and `boot` its own boot. `gone` is the content of the two greetings: this
+    /// node's, then the peer's.
     pub(super) fn register(
         &self,
         me: PeerId,
@@ -407,8 +407,8 @@ impl Peer {
         let is_same = link.boot == current.boot && (was_judged || link.is_in_place_of(&current));
         let after = match (was_judged && judged.replaces, is_same) {
             (true, _) => {
-                // The process behind the current link is gone, or is to end, which it is told
-                // when it dials again: nothing to drain.
+                // The process behind the current link is gone, or has to end and is told so when it
+                // dials again. Nothing has to drain.
                 state.down = DownReason::Restarted;
                 CloseCode::OldBoot.close(&current.connection);
                 None
@@ -436,7 +436,7 @@ impl Peer {
         Ok(Standing::Current(after))
     }
 
-    /// Give up the claim and what waits: this process begins another life.
+    /// Give up the claim and the waiting frames: this process begins another life.
     pub(super) fn forget(&self) -> Option<Arc<Link>> {
         let mut state = self.lock();
         state.claimed = false;
@@ -446,8 +446,8 @@ impl Peer {
         state.current.clone()
     }
 
-    /// The peer took another connection for the link, which is still in its
-    /// greeting here: wait for that to come up or to fail.
+    /// Wait until a connection in its greeting becomes a link or fails: the peer has taken that
+    /// connection for the link already.
     pub(super) async fn successor(&self) {
         let mut decided = std::pin::pin!(self.decided.notified());
         decided.as_mut().enable();
@@ -461,12 +461,12 @@ impl Peer {
         self.lock().is_current(link)
     }
 
-    /// Whether there is a link.
+    /// Whether the peer has a link.
     pub(super) fn is_linked(&self) -> bool {
         self.lock().current.is_some()
     }
 
-    /// All links that run, the current one and those that drain.
+    /// All links that run: the current one and draining ones.
     pub(super) fn links(&self) -> Vec<Arc<Link>> {
         self.lock().running.clone()
     }
@@ -476,7 +476,7 @@ impl Peer {
         self.lock().current.clone()
     }
 
-    /// `link` drains without flushing: what waits goes over the next one.
+    /// `link` drains without the waiting frames, which go over the next link.
     pub(super) fn set_aside(&self, link: &Arc<Link>) {
         let mut state = self.lock();
         if state.is_current(link) {
@@ -486,8 +486,8 @@ impl Peer {
         }
     }
 
-    /// `link` is over: `clean` if it drained, `early` if it did not last.
-    /// Returns whether none is left.
+    /// `link` is over: `clean` if it drained, `early` if it did not last. Returns whether no
+    /// current link is left.
     pub(super) fn unregister(
         &self,
         link: &Arc<Link>,
@@ -512,21 +512,21 @@ impl Peer {
                 .as_ref()
                 .is_none_or(|current| current.boot == link.boot)
         {
-            // It was to drain and did not: the host must know that frames may
-            // be missing although another link stands.
+            // The link should have drained and did not. The host must know that frames may be
+            // missing, although another link stands.
             state.generation += 1;
             state.down = reason;
         }
         state.current.is_none()
     }
 
-    /// Nothing of one of its links runs any more.
+    /// No task of the link runs any more.
     pub(super) fn end_link(&self, link: &Arc<Link>) {
         let mut state = self.lock();
         state.running.retain(|other| !Arc::ptr_eq(other, link));
     }
 
-    /// What the host should know: the boot linked and the generation.
+    /// The state for the host: the linked boot and the generation.
     pub(super) fn linked(&self) -> (Option<(u64, u64)>, DownReason) {
         let state = self.lock();
         let current = state.current.as_ref();
@@ -534,18 +534,18 @@ impl Peer {
         (linked, state.down)
     }
 
-    /// Whether this node needs a link, as it tells the peer.
+    /// Whether this node needs a link, as told to the peer.
     pub(super) fn is_needed(&self) -> bool {
         self.lock().is_wanted()
     }
 
-    /// Frames waiting by class, and bytes.
+    /// The number of waiting frames by class, and their bytes.
     pub(super) fn depths(&self) -> ([usize; 3], usize) {
         let state = self.lock();
         (state.queue.depths(), state.queue.bytes())
     }
 
-    /// Mark the peer as removed if nobody needs it any more.
+    /// Mark the peer as removed if no part of the node needs it any more.
     pub(super) fn retire(&self) -> bool {
         let mut state = self.lock();
         let is_linked = state.current.is_some() || !state.running.is_empty();

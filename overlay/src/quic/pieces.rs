@@ -1,15 +1,16 @@
-//! Frames of a batch as they are handed to their stream.
+//! The pieces of a batch of frames, as they are handed to their stream.
 
 use bytes::{Bytes, BytesMut};
 
 use super::book::Contact;
 use super::frame::{self, Frame};
 
-/// A head or payload of at most so many bytes is copied to be beside what goes with it: what
-/// is written in one piece is one piece to QUIC as well, until it is acknowledged. A guess.
+/// A head or payload of at most this many bytes is copied next to its neighbours. QUIC keeps each
+/// piece that is written until it is acknowledged, so fewer pieces cost less. A guess: with more
+/// the copies cost more than the pieces.
 const COPIED: usize = 1 << 10;
 
-/// Frames as they are written: what is short together, what is long by itself.
+/// Frames in the form in which they are written: short parts together, long parts by themselves.
 pub(super) struct Pieces {
     before: Vec<Bytes>,
     last: BytesMut,
@@ -28,7 +29,7 @@ impl Pieces {
         }
     }
 
-    /// A frame comes next. Returns how many of the contacts go along.
+    /// Add the next frame. Returns how many of the contacts fit into its header.
     pub(super) fn add(&mut self, contacts: &[Contact], frame: Frame) -> usize {
         let taken = frame::put_header(&mut self.last, contacts, frame.len());
         self.add_part(frame.head);

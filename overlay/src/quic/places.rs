@@ -1,8 +1,8 @@
-//! So many at once, and none of one sender may crowd out others.
+//! A bounded number of places. No sender may crowd out the others.
 //!
-//! While there is room, anybody takes as many places as it wants: 256 nodes of one host are
-//! honest. When all are taken, whoever has fewer places than another takes the oldest that the
-//! greediest has.
+//! While there is room, a sender takes as many places as it wants: 256 nodes of one host are
+//! honest. When all places are taken, a sender with fewer places than another takes the oldest
+//! place of the sender with the most.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Places of senders that are told apart by `K`.
+/// Places for senders that are told apart by `K`.
 #[derive(Debug)]
 pub struct Places<K>(Arc<Shared<K>>);
 
 #[derive(Debug)]
 struct Shared<K> {
     state: Mutex<State<K>>,
-    /// Told when a place is free, or busy no longer.
+    /// Notified when a place is free, or no longer busy.
     freed: Notify,
 }
 
@@ -27,19 +27,19 @@ struct State<K> {
     /// The number of the next place.
     next: u64,
     taken: usize,
-    /// By sender, the oldest place first.
+    /// The places by sender, the oldest first.
     by_sender: BTreeMap<K, BTreeMap<u64, Taken>>,
 }
 
 #[derive(Debug)]
 struct Taken {
-    /// Told when the place goes to another.
+    /// Cancelled when the place goes to another sender.
     lost: CancellationToken,
-    /// It can go to nobody else now.
+    /// Whether the place cannot be taken away now.
     is_busy: bool,
 }
 
-/// A place, until it is dropped.
+/// A place; dropping it gives it back.
 #[derive(Debug)]
 pub struct Place<K: Ord + Clone> {
     places: Places<K>,
@@ -55,7 +55,7 @@ impl<K> Clone for Places<K> {
 }
 
 impl<K: Ord + Clone> Places<K> {
-    /// So many, all free.
+    /// `most` places, all free.
     pub fn new(most: usize) -> Self {
         let state = Mutex::new(State {
             most,
@@ -67,19 +67,20 @@ impl<K: Ord + Clone> Places<K> {
         Self(Arc::new(Shared { state, freed }))
     }
 
-    /// Take a place. If all are taken, one of a sender that has at least two more than this one;
-    /// `None` if there is no such sender.
+    /// Take a place. If all are taken, take it from a sender that has at least two more than this
+    /// one; `None` if there is no such sender.
     pub fn take(&self, sender: K) -> Option<Place<K>> {
         self.take_from(sender, |own| own + 2)
     }
 
-    /// Take a place. If all are taken, one that is not busy, also of this sender: the oldest of
-    /// whoever has most. `None` if all are busy.
+    /// Take a place. If all are taken, take the oldest place that is not busy of the sender with
+    /// the most, which may be this sender. `None` if all are busy.
     pub fn take_oldest(&self, sender: K) -> Option<Place<K>> {
         self.take_from(sender, |_| 0)
     }
 
-    /// The same, and wait while all are busy. One waits at a time.
+    /// Take a place as [`Self::take_oldest`] does, and wait while all are busy. One task waits at a
+    /// time.
     pub async fn wait(&self, sender: K) -> Place<K> {
         loop {
             let freed = self.0.freed.notified();
@@ -90,12 +91,13 @@ impl<K: Ord + Clone> Places<K> {
         }
     }
 
-    /// How many are taken.
+    /// How many places are taken.
     pub fn taken(&self) -> usize {
         self.lock().taken
     }
 
-    /// If all are taken, from whoever has at least so many as `least` says of the own ones.
+    /// Take a place. If all are taken, take it from a sender with at least `least(own)` places,
+    /// where `own` is the number of this sender's.
     fn take_from(&self, sender: K, least: impl FnOnce(usize) -> usize) -> Option<Place<K>> {
         let mut state = self.lock();
         if state.taken >= state.most {
@@ -126,13 +128,14 @@ impl<K: Ord + Clone> Places<K> {
 }
 
 impl<K: Ord + Clone> State<K> {
-    /// Take away the oldest place that is not busy, of whoever has most and at least so many.
+    /// Take away the oldest place that is not busy of the sender with the most, if it has `least`
+    /// or more.
     fn make_room(&mut self, least: usize) -> Option<()> {
         let able = self.by_sender.iter().filter_map(|(sender, places)| {
             let oldest = places.iter().find(|(_, taken)| !taken.is_busy);
             oldest.map(|(number, _)| (places.len(), sender.clone(), *number))
         });
-        // Of those that have as many, the oldest place.
+        // Among senders with equally many, the oldest place.
         let greediest = able.max_by_key(|(count, _, number)| (*count, u64::MAX - number));
         let (count, sender, number) = greediest?;
         if count < least {
@@ -154,12 +157,12 @@ impl<K: Ord + Clone> State<K> {
 }
 
 impl<K: Ord + Clone> Place<K> {
-    /// Told when it goes to another.
+    /// The token that is cancelled when the place goes to another sender.
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
     }
 
-    /// From now on it can go to another, or not.
+    /// Set whether the place is busy and cannot be taken away.
     pub fn set_busy(&self, is_busy: bool) {
         let mut state = self.places.lock();
         let places = state.by_sender.get_mut(&self.sender);
@@ -194,7 +197,7 @@ mod tests {
         assert!(!held[2].lost().is_cancelled());
         assert!(places.take("b").is_none(), "both have two");
         let _c = places.take("c").expect("c has none");
-        // What was lost is not given back again.
+        // A lost place is not given back again.
         drop(held);
         assert_eq!(places.taken(), 3);
         drop(b);

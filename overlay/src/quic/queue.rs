@@ -1,24 +1,24 @@
-//! What waits for one peer.
+//! The queue of frames that wait for one peer.
 //!
-//! Maintenance frames wait in slots: a newer one of the same key replaces the
-//! older, or is merged with it, and keeps its place, so that no key starves behind
-//! another that is sent more often. Control and packet frames wait in two bounded FIFOs.
+//! Maintenance frames wait in slots. A newer frame with the same key replaces the older one, or is
+//! merged with it, and keeps its place. So no key starves behind another that is sent more often.
+//! Control and packet frames wait in two bounded FIFOs.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::frame::{Class, Frame, PlainClass, SlotKey};
 
-/// How much may wait for one peer.
+/// The bounds of the queue to one peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueLimits {
     pub(super) slots: usize,
     pub(super) control_frames: usize,
     pub(super) packet_frames: usize,
-    /// Over all classes. One frame always fits into an empty queue.
+    /// Bytes of packets. A packet always fits into an empty queue of packets.
     pub(super) bytes: usize,
 }
 
-/// There is no room now.
+/// The error when a queue has no room now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -31,7 +31,7 @@ pub(super) struct Queue {
     control: VecDeque<Frame>,
     packets: VecDeque<Frame>,
     bytes: [usize; 3],
-    /// A FIFO turned a frame away and the sender has not been told of room yet.
+    /// Whether a FIFO turned a frame away and its sender has not been told of room yet.
     owes_writable: bool,
 }
 
@@ -48,8 +48,8 @@ impl Queue {
         }
     }
 
-    /// Queue a frame. A full FIFO remembers that it owes a `Writable`; a full
-    /// set of slots does not, since its senders repeat their state anyway.
+    /// Queue a frame. A full FIFO remembers that it owes a `Writable`. A full set of slots does
+    /// not, since its senders repeat their state anyway.
     pub(super) fn push(&mut self, frame: Frame) -> Result<(), Full> {
         let length = frame.len();
         let class = frame.class.plain();
@@ -70,8 +70,8 @@ impl Queue {
             Class::Control if self.control.len() < self.limits.control_frames => {
                 self.control.push_back(frame);
             }
-            // Packets alone are held to the bytes: the other classes have few
-            // and short frames, and must not starve behind a full packet queue.
+            // The limit of bytes is for packets alone. The other classes have few and short frames,
+            // and must not starve behind a full packet queue.
             Class::Packet if self.has_packet_room(length) => self.packets.push_back(frame),
             Class::Control | Class::Packet => {
                 self.owes_writable = true;
@@ -82,8 +82,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Take the next frames of a class: at least one if any waits, and no more
-    /// than `frames` or, after the first, `bytes`.
+    /// Take the next frames of a class: at least one if any waits, and at most `frames`. After the
+    /// first they have at most `bytes` in all.
     pub(super) fn take(&mut self, class: PlainClass, frames: usize, bytes: usize) -> Vec<Frame> {
         let mut batch = Vec::new();
         let mut taken = 0;
@@ -100,8 +100,8 @@ impl Queue {
         batch
     }
 
-    /// Whether the sender must now be told that there is room again: once, when
-    /// both FIFOs are at most half full.
+    /// Whether the sender has to be told now that there is room again: once, when both FIFOs are at
+    /// most half full.
     pub(super) fn take_writable(&mut self) -> bool {
         let roomy = self.control.len() <= self.limits.control_frames / 2
             && self.packets.len() <= self.limits.packet_frames / 2
@@ -109,7 +109,7 @@ impl Queue {
         roomy && std::mem::take(&mut self.owes_writable)
     }
 
-    /// Drop everything; returns how many frames went.
+    /// Drop all frames. Returns how many there were.
     pub(super) fn clear(&mut self) -> usize {
         let dropped = self.len();
         self.slots.clear();
@@ -128,12 +128,12 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Frames waiting by class.
+    /// The number of waiting frames by class.
     pub(super) fn depths(&self) -> [usize; 3] {
         [self.slots.len(), self.control.len(), self.packets.len()]
     }
 
-    /// Bytes waiting.
+    /// The bytes of all waiting frames.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.iter().sum()
     }

@@ -1,9 +1,8 @@
-//! Metrics that explain themselves.
+//! Metrics that carry their own descriptions.
 //!
-//! A metric is declared once, in a registry: name, kind, labels, unit, meaning. Its handles
-//! are made from the declaration alone, so none is without a meaning. A registry describes
-//! its metrics to a recorder and has its counters and histograms begin at 0, and documents
-//! are written from it.
+//! A metric is declared once, in a registry: name, kind, labels, unit, meaning. Its handles are
+//! made from the declaration alone, so no metric lacks a meaning. A registry describes its metrics
+//! to a recorder and starts its counters and histograms at 0. Documents are written from it.
 //!
 //! ```
 //! binomesh_overlay::registry! {
@@ -26,38 +25,38 @@ use metrics::{Unit, with_recorder};
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Description {
-    /// Its name in Prometheus.
+    /// The metric's name in Prometheus.
     pub name: &'static str,
-    /// Its labels, besides those that all metrics of a node have.
+    /// The metric's labels, besides those that all metrics of a node have.
     pub labels: &'static [Label],
-    /// In what it is measured, if it is no mere number.
+    /// The unit, unless the metric is a mere number.
     pub unit: Option<Unit>,
-    /// What it tells.
+    /// The meaning of the metric.
     pub help: &'static str,
 }
 
 /// A label of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Label {
-    /// Its name.
+    /// The name of the label.
     pub name: &'static str,
-    /// Its values, each with its meaning, which is empty where the value says it all. None
-    /// if they are not known beforehand, as the names of peers are not.
+    /// The values of the label, each with its meaning, which is empty where the value explains
+    /// itself. The list is empty if the values are not known beforehand, like the names of peers.
     pub values: &'static [(&'static str, &'static str)],
 }
 
 /// A kind of metric: [`Counter`], [`Gauge`], [`Histogram`].
 pub trait Kind: Sized {
-    /// Its name in Prometheus.
+    /// The name of the kind in Prometheus.
     const NAME: &'static str;
 
     /// A handle of one series.
     fn register(recorder: &dyn Recorder, key: &Key) -> Self;
 
-    /// Tell a recorder what the metric is.
+    /// Describe the metric to a recorder.
     fn describe(recorder: &dyn Recorder, name: KeyName, unit: Option<Unit>, help: SharedString);
 }
 
@@ -97,8 +96,8 @@ impl Kind for Histogram {
     }
 }
 
-/// A declared metric with `N` labels. Its handles belong to the recorder that is current
-/// when they are made.
+/// A declared metric with `N` labels. A handle belongs to the recorder that is current when it is
+/// made.
 #[derive(Debug)]
 pub struct Metric<K, const N: usize> {
     description: Description,
@@ -106,7 +105,7 @@ pub struct Metric<K, const N: usize> {
 }
 
 impl<K: Kind, const N: usize> Metric<K, N> {
-    /// Only [`registry!`](crate::registry) calls this.
+    /// A metric with this description. Only [`registry!`](crate::registry) calls this.
     #[doc(hidden)]
     pub const fn declared(description: Description) -> Self {
         assert!(
@@ -119,7 +118,7 @@ impl<K: Kind, const N: usize> Metric<K, N> {
         }
     }
 
-    /// The series with these values of the labels, in the order of their declaration.
+    /// The handle of the series with these values of the labels, in the order of their declaration.
     pub fn with(&self, values: [impl Into<SharedString>; N]) -> K {
         let names = self.description.labels.iter().map(|label| label.name);
         let values = values.into_iter().map(Into::into);
@@ -131,7 +130,7 @@ impl<K: Kind, const N: usize> Metric<K, N> {
 }
 
 impl<K: Kind> Metric<K, 0> {
-    /// The only series.
+    /// The handle of the only series.
     pub fn get(&self) -> K {
         let key = Key::from_static_name(self.description.name);
         with_recorder(|recorder| K::register(recorder, &key))
@@ -140,14 +139,14 @@ impl<K: Kind> Metric<K, 0> {
 
 /// A metric of any kind.
 pub trait Declared: Sync {
-    /// What it is.
+    /// The description of the metric.
     fn description(&self) -> &Description;
 
-    /// The name of its kind in Prometheus.
+    /// The name of the metric's kind in Prometheus.
     fn kind(&self) -> &'static str;
 
-    /// Describe it to the current recorder. A counter or histogram whose series are known
-    /// beforehand begins at 0, so that Prometheus sees its first event as an increase.
+    /// Describe the metric to the current recorder. A counter or histogram whose series are known
+    /// beforehand starts at 0, so that Prometheus sees its first event as an increase.
     fn begin(&self);
 }
 
@@ -188,12 +187,12 @@ impl<K: Kind, const N: usize> Declared for Metric<K, N> {
 /// All metrics of a part of the system.
 #[derive(Clone, Copy)]
 pub struct Registry {
-    /// In the order in which they are shown.
+    /// The metrics, in the order in which they are shown.
     pub metrics: &'static [&'static dyn Declared],
 }
 
 impl Registry {
-    /// Begin each: see [`Declared::begin`].
+    /// Begin each metric: see [`Declared::begin`].
     pub fn begin(&self) {
         for metric in self.metrics {
             metric.begin();
@@ -201,8 +200,8 @@ impl Registry {
     }
 }
 
-/// Declare the metrics of a [`Registry`](crate::quic::registry::Registry), with a static for
-/// each. Nothing else makes handles: clippy refuses the macros of the crate `metrics`.
+/// Declare the metrics of a [`Registry`](crate::quic::registry::Registry), with a static for each.
+/// No other code makes handles: clippy refuses the macros of the crate `metrics`.
 #[macro_export]
 macro_rules! registry {
     (
@@ -234,7 +233,7 @@ macro_rules! registry {
     };
 }
 
-/// What [`registry!`](crate::registry) names.
+/// The types that [`registry!`](crate::registry) names.
 #[doc(hidden)]
 pub mod kinds {
     pub use metrics::{Counter, Gauge, Histogram, Unit};

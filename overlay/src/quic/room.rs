@@ -1,20 +1,21 @@
-//! Room counted in bytes, and a peer's share of what all have.
+//! Room, counted in bytes, and a peer's share of the room for all peers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Room for so many bytes. What is longer than all of it takes all: one always fits.
+/// Room for a number of bytes. A frame that is longer than the whole room takes all of it, so one
+/// frame always fits.
 #[derive(Debug, Clone)]
 pub(super) struct Room {
     free: Arc<Semaphore>,
     most: u32,
-    /// How many wait.
+    /// How many tasks wait for room.
     waiting: Arc<AtomicUsize>,
 }
 
-/// One that waits.
+/// A task that waits, counted until this is dropped.
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl Drop for Waiter<'_> {
@@ -24,7 +25,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Room {
-    /// At most 4 GiB.
+    /// Room for `bytes` bytes, at most 4 GiB.
     pub(super) fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes).unwrap_or(u32::MAX);
         let free = Arc::new(Semaphore::new(most as usize));
@@ -36,18 +37,18 @@ impl Room {
         }
     }
 
-    /// All of it.
+    /// The whole room, in bytes.
     pub(super) const fn most(&self) -> u32 {
         self.most
     }
 
-    /// Take so much, if it is there now.
+    /// Take room for `bytes` bytes, if it is free now.
     pub(super) fn try_take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let free = self.free.clone();
         free.try_acquire_many_owned(self.share(bytes)).ok()
     }
 
-    /// Wait for so much, and take it. Whoever waits longest is next.
+    /// Wait for room for `bytes` bytes, and take it. The longest waiting task is next.
     pub(super) async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         if let Some(taken) = self.try_take(bytes) {
             return Some(taken);
@@ -63,17 +64,17 @@ impl Room {
     }
 }
 
-/// A peer's share of the room that all have, of which a frame takes no more than that either.
-/// Whoever waits for that of all is next to have it, and others wait behind; as a share
-/// is all that a peer can take, it takes as many peers as there are shares to keep others
-/// waiting.
+/// A peer's share of the room for all. A frame takes no more of either than the share. The task
+/// that waits longest for the common room is next, and the others wait behind it. As a peer can
+/// take no more than its share, one peer alone cannot keep others waiting while more than one share
+/// fits.
 #[derive(Debug)]
 pub(super) struct Share {
     own: Room,
     all: Room,
 }
 
-/// Of the peer's own, and of all's.
+/// The permits of a frame: for its peer's own share, and for the common room.
 pub(super) type SharePermit = [OwnedSemaphorePermit; 2];
 
 impl Share {
@@ -93,7 +94,7 @@ impl Share {
         Some([own, self.all.take(self.of_all(bytes)).await?])
     }
 
-    /// Whether others wait for what all have.
+    /// Whether a task waits for the common room.
     pub(super) fn is_wanted(&self) -> bool {
         self.all.waiting.load(Ordering::Relaxed) > 0
     }
@@ -117,11 +118,13 @@ mod tests {
         let peers = [(); 3].map(|()| Share::new(4, &all));
         let first = peers[0].try_take(3).expect("room");
         assert!(peers[0].try_take(2).is_none(), "one is left of its share");
-        // Longer than the share: all of it, and no more of all's.
+        // The frame is longer than the share: it takes the whole share, and no more of the common
+        // room.
         let second = peers[1].try_take(5).expect("its share is free");
         assert!(peers[2].try_take(3).is_none(), "two are left of all");
         assert!(peers[2].try_take(2).is_some());
-        // Who waits for its own share takes nothing of all, and keeps nobody waiting.
+        // A task that waits for its own share takes none of the common room, and keeps no other
+        // waiting.
         let mut waiting = pin!(peers[0].take(2));
         assert!(poll!(waiting.as_mut()).is_pending());
         assert!(!peers[1].is_wanted());

@@ -1,5 +1,5 @@
-//! The seam between a transport and its host: what it is made from, what it
-//! tells, and why it says no.
+//! The seam between a transport and its host: the configuration, the events and the errors of a
+//! transport.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,69 +16,67 @@ use super::location::Location;
 use super::metrics_address::MetricsAddress;
 use crate::PeerId;
 
-/// What a transport is made from.
+/// The configuration of a transport.
 #[derive(Debug)]
 pub struct TransportConfig {
-    /// Who this node is and whom it believes.
+    /// The identity of this node, and the authorities that it believes.
     pub identity: Identity,
-    /// Where to listen and from where to dial; at least one. `[::]` serves IPv4
-    /// too.
+    /// The addresses to listen on and to dial from; at least one. `[::]` serves IPv4 too.
     pub bind: Vec<SocketAddr>,
-    /// Where others can dial this node. Empty: the bound addresses, and where
-    /// those are unspecified, the address that each peer sees. Names are looked up here, at
-    /// the start and again now and then, and others are told their addresses.
+    /// The locations at which others can dial this node. Empty: the bound addresses; for an
+    /// unspecified one, the address that each peer sees. This node looks names up itself, at the
+    /// start and now and then, and advertises their addresses.
     pub advertised: Vec<Location>,
-    /// Where its metrics are served, as others are told.
+    /// The address of this node's metrics, to be told to others.
     pub metrics: Option<MetricsAddress>,
-    /// The life of this process; greater than any before it, and at most
+    /// The boot of this process; greater than any before it, and at most
     /// [`crate::lives::BOOT_MAX`].
     pub boot: u64,
-    /// A secret that outlives processes and certificates, so that peers notice
-    /// a restart at once.
+    /// A secret that outlives processes and certificates. With it peers notice a restart at once.
     pub node_secret: [u8; 32],
-    /// Bounds and windows.
+    /// The bounds and windows of the transport.
     pub limits: Limits,
 }
 
-/// What happened. For one peer `LinkUp` and `LinkDown` alternate.
+/// An event of a transport. For one peer `LinkUp` and `LinkDown` alternate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportEvent {
-    /// There is a link to this process of the peer.
+    /// A link to this process of the peer is up.
     LinkUp {
-        /// Who.
+        /// The peer at the other end.
         peer: PeerId,
-        /// Its process.
+        /// The boot of the peer's process.
         boot: u64,
     },
-    /// The link is gone; what was in flight may be lost.
+    /// The link is gone; frames in flight may be lost.
     LinkDown {
-        /// Who.
+        /// The peer at the other end.
         peer: PeerId,
-        /// Why.
+        /// The reason for its end.
         reason: DownReason,
     },
-    /// A frame came. After a restart of the peer, one of the former process may
-    /// still come: its boot tells.
+    /// A frame was received. After a restart of the peer a frame of its former process may still
+    /// come; its boot shows which process sent it.
     Received {
-        /// From whom.
+        /// The sender.
         peer: PeerId,
-        /// From which process.
+        /// The boot of the sender's process.
         boot: u64,
-        /// How it was queued.
+        /// The class of the frame.
         class: PlainClass,
-        /// Head and payload.
+        /// The head and the payload of the frame.
         body: Bytes,
     },
-    /// A send was `Full`, and now there is room.
+    /// A send returned `Full`, and now there is room.
     Writable {
-        /// To whom.
+        /// The receiver with room.
         peer: PeerId,
     },
-    /// No link came to be; what waited for the peer was dropped.
+    /// No link was made; the frames that waited for the peer were dropped.
     DialFailed {
-        /// Who.
+        /// The peer that was dialled.
         peer: PeerId,
-        /// Why.
+        /// The reason for the failure.
         reason: DialError,
     },
     /// A newer life of this node's identity is proven, and no running process of that life
@@ -87,61 +85,61 @@ pub enum TransportEvent {
         /// The boot of that life.
         newest: u64,
     },
-    /// A process of this node's identity and of a newer life is there, and a member as this
-    /// one is: this one is to end.
+    /// A process of this node's identity with a newer life was found, and both are members: this
+    /// process has to end.
     Superseded {
-        /// Where it answered.
+        /// The address at which that process answered.
         address: SocketAddr,
     },
-    /// A socket is of no use any more: nothing comes in over it or goes out. The
-    /// transport does not recover; the host is to end.
+    /// A socket has failed: no packet comes in over it or goes out. The transport does not recover;
+    /// the host has to end.
     Failed {
-        /// What it was bound to, if that can still be told.
+        /// The address to which the socket was bound, if it is still known.
         address: Option<SocketAddr>,
     },
 }
 
-/// Why a transport cannot start. Nothing is left behind.
+/// Why a transport cannot start. No part of it stays behind.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// An address cannot be bound.
     #[error("cannot bind {address}: {source}")]
     Socket {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// No address to bind.
+    /// There is no address to bind.
     #[error("no address to bind")]
     NoAddress,
-    /// More addresses than a contact holds, or one that nobody can dial.
+    /// There are more addresses than a contact holds, or one cannot be dialled.
     #[error("at most {ADDRESSES_MAX} addresses can be advertised, each with a host and a port")]
     Advertised,
     /// TLS does not accept the identity.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// Limits that contradict each other or QUIC.
+    /// The limits contradict each other or QUIC.
     #[error("limits: {0}")]
     Limits(&'static str),
-    /// A renewed certificate names somebody else.
+    /// The renewed certificate names another peer.
     #[error("the renewed certificate is of another identity")]
     OtherIdentity,
-    /// The boot is the one above the greatest.
+    /// The boot is above [`crate::lives::BOOT_MAX`].
     #[error("a boot is at most {}", crate::lives::BOOT_MAX)]
     Boot,
-    /// Lives cannot be signed and judged.
+    /// The key cannot sign lives, or signatures cannot be judged.
     #[error("signatures of lives: {0}")]
     Notary(#[from] super::NotaryError),
-    /// Not called within a tokio runtime.
+    /// The call was not made within a tokio runtime.
     #[error("no tokio runtime")]
     NoRuntime,
 }
 
-/// Why a frame was not queued. Nothing changed.
+/// Why a frame was not queued. No state changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// No link and no contact.
+    /// The peer has no link, and no contact of it is known.
     #[error("no link to the peer, and no address of it is known")]
     UnknownPeer,
     /// The queue is full; for control frames and packets a `Writable` follows.
@@ -150,12 +148,12 @@ pub enum SendError {
     /// The body is longer than its class allows.
     #[error("a body of {bytes} bytes is above the limit of {limit}")]
     TooLong {
-        /// Its length.
+        /// The length of the body.
         bytes: usize,
-        /// The most.
+        /// The greatest length of its class.
         limit: usize,
     },
-    /// As many peers as the limits allow are being dealt with.
+    /// The transport deals with as many peers as its limits allow.
     #[error("too many peers")]
     TooManyPeers,
     /// The receiver is this node.
@@ -169,10 +167,10 @@ pub enum SendError {
 /// Why a contact was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
-    /// Name too long, too many addresses, or one that nobody can dial.
+    /// The name is too long, there are too many addresses, or one cannot be dialled.
     #[error("name or addresses of the contact are out of bounds")]
     OutOfBounds,
-    /// The book is full of contacts that are kept.
+    /// The book is full of contacts that must be kept.
     #[error("the contact book is full")]
     Full,
 }
@@ -180,15 +178,15 @@ pub enum ContactError {
 /// One link as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct LinkReport {
-    /// Who.
+    /// The peer at the other end.
     pub peer: PeerId,
-    /// What it is called.
+    /// The name of the peer.
     pub name: String,
-    /// Its process.
+    /// The boot of the peer's process.
     pub boot: u64,
-    /// Where it is.
+    /// The address of the peer.
     pub address: SocketAddr,
-    /// Who dialled.
+    /// The side that dialled.
     pub direction: Direction,
     /// The smoothed round-trip time.
     pub rtt: Duration,
@@ -196,26 +194,26 @@ pub struct LinkReport {
     pub congestion_window: u64,
     /// The longest UDP payload that this path is known to carry.
     pub mtu: u16,
-    /// UDP datagrams sent.
+    /// UDP datagrams that were sent.
     pub datagrams_out: u64,
     /// QUIC packets that were taken for lost.
     pub packets_lost: u64,
     /// Times that the congestion window shrank.
     pub congestion_events: u64,
-    /// Times that the path turned out to carry shorter packets than it had.
+    /// Times that the path turned out to carry only shorter packets than before.
     pub black_holes: u64,
-    /// How long it is up.
+    /// The time since the link came up.
     pub up_for: Duration,
-    /// Frames received.
+    /// Frames that were received.
     pub frames_in: u64,
-    /// Frames sent.
+    /// Frames that were sent.
     pub frames_out: u64,
-    /// Bytes of bodies received.
+    /// Bytes of the bodies that were received.
     pub bytes_in: u64,
-    /// Bytes of bodies sent.
+    /// Bytes of the bodies that were sent.
     pub bytes_out: u64,
-    /// Frames waiting: maintenance, control, packets.
+    /// Frames that wait: maintenance, control, packets.
     pub queued_frames: [usize; 3],
-    /// Bytes waiting.
+    /// Bytes of the frames that wait.
     pub queued_bytes: usize,
 }

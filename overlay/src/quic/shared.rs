@@ -1,4 +1,4 @@
-//! What all tasks of one transport share.
+//! The state that all tasks of one transport share.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -38,18 +38,18 @@ use super::warnings::Warnings;
 use super::{BindError, TransportEvent};
 use crate::PeerId;
 
-/// What all tasks of a transport share.
+/// The state that all tasks of a transport share.
 pub(super) struct Shared {
     pub(super) me: PeerId,
     pub(super) name: String,
-    /// The own life, and what is known of those of others.
+    /// The life of this process, and the known lives of others.
     pub(super) life: Life,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) client: Mutex<ClientConfig>,
-    /// Judges as the endpoints do now.
+    /// The judge of certificates, as the endpoints judge now.
     pub(super) judge: Mutex<Arc<tls::Judge>>,
-    /// How often the identity was renewed.
+    /// How many times the identity was renewed.
     pub(super) renewals: AtomicU64,
     pub(super) advertised: Advertised,
     pub(super) metrics_at: Option<MetricsAddress>,
@@ -66,33 +66,34 @@ pub(super) struct Shared {
     pub(super) links: AtomicUsize,
     /// The number of the next dial.
     pub(super) attempts: AtomicU64,
-    /// Nothing new from now on: see [`Shared::stop`].
+    /// Cancelled when no new work may begin: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
     /// When the transport began.
     pub(super) begun: Instant,
-    /// What frames are assembled in.
+    /// The buffers in which frames are assembled.
     pub(super) buffers: Arc<Buffers>,
     pub(super) tasks: TaskTracker,
-    /// Runs them all.
+    /// The runtime of all tasks.
     pub(super) runtime: Handle,
     pub(super) events: Telling,
 }
 
 impl Shared {
-    /// Tell the host, waiting for room; once stopped, only if there is room.
+    /// Send an event to the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
         self.emit_in(Order::Plain, event, 0).await;
     }
 
-    /// As [`Self::emit`], of an event that holds so many bytes, at its place.
+    /// Send an event that holds `bytes` bytes, at its place in the order; see [`Self::emit`].
     pub(super) async fn emit_in(&self, order: Order<'_>, event: TransportEvent, bytes: usize) {
         let waits = &self.metrics.host_waits;
         let told = self.events.tell(event, bytes, order, waits, &self.stop);
         told.await;
     }
 
-    /// The peer, entered if need be; `None`, counted, when there are too many.
+    /// The peer, which enters the table if necessary; `None`, counted, when there are too many
+    /// peers.
     pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
         let entered = self.table.enter(id);
         if entered.is_none() {
@@ -101,19 +102,19 @@ impl Shared {
         entered
     }
 
-    /// Doubt the link to a peer, if there is one, and dial beside it.
+    /// Put the link to a peer in doubt, if there is one, and dial beside it.
     pub(super) fn doubt(self: &Arc<Self>, peer: &Arc<Peer>) {
         if peer.doubt() {
             self.metrics.doubts.increment(1);
             tracing::debug!(peer = %peer.id, "dialling beside a silent link");
             if !self.dial(peer) {
-                // One that failed before may be in a pause.
+                // A dial that failed before may be in a pause.
                 peer.retry.notify_one();
             }
         }
     }
 
-    /// Dial a peer if that is of use and no dial is under way. Returns whether one begins.
+    /// Dial a peer if that is useful and no dial is under way. Returns whether a dial begins.
     pub(super) fn dial(self: &Arc<Self>, peer: &Arc<Peer>) -> bool {
         let begins = !self.is_stopping() && peer.start_dial();
         if begins {
@@ -152,8 +153,8 @@ impl Shared {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take a contact from an introduction. One that was waited for is dialled
-    /// without waiting for the end of the pause.
+    /// Take a contact from an introduction. A peer whose contact was missing is dialled without
+    /// waiting for the end of the pause.
     pub(super) fn hear(&self, contact: Contact) {
         let id = contact.id;
         if id == self.me {
@@ -173,8 +174,8 @@ impl Shared {
         client.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on dial and accept with this identity, and cut the links whose
-    /// certificates it does not accept.
+    /// Dial and accept with this identity from now on, and cut the links whose certificates it does
+    /// not accept.
     pub(super) fn renew(&self, identity: &Identity) -> Result<(), BindError> {
         let tls = tls::configs(identity)?;
         let client = endpoint::client(&tls, &self.limits)?;
@@ -186,8 +187,8 @@ impl Shared {
         for endpoint in &self.endpoints {
             endpoint.set_server_config(Some(server.clone()));
         }
-        // Between the new verifiers and the look at the links: a handshake that
-        // began before is not missed by both.
+        // Count after the verifiers are new and before the links are checked: so a handshake that
+        // began before the renewal is not missed by both.
         self.renewals.fetch_add(1, Ordering::SeqCst);
         for link in self.table.all().iter().flat_map(|peer| peer.links()) {
             self.judge(&link);
@@ -195,13 +196,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Whom this node believes: a number that changes when that does.
+    /// The version of this node's trust: a number that changes at each renewal.
     pub(super) fn trust(&self) -> u64 {
         self.renewals.load(Ordering::SeqCst)
     }
 
-    /// Cut a link whose certificate was judged at `trust`, if it is not accepted
-    /// any more.
+    /// Cut a link whose certificate was accepted at version `trust`, if it is no longer accepted.
     pub(super) fn judge_since(&self, trust: u64, link: &Link) {
         if trust != self.trust() {
             self.judge(link);
@@ -224,8 +224,8 @@ impl Shared {
         }
     }
 
-    /// When all links are looked at next. All at once: each by itself would wake an
-    /// idle process once a link.
+    /// A timer for the next check of all links. All links are checked at once: separate timers
+    /// would wake an idle process once per link.
     pub(super) fn next_round(&self) -> Sleep {
         let age = self.now().duration_since(self.begun);
         let period = self.limits.link_idle / 2;
@@ -243,8 +243,8 @@ impl Shared {
         }
     }
 
-    /// Whether there is no room for another link: to one more peer, or, since they replace each
-    /// other, to one that is linked.
+    /// Whether there is no room for another link: to one more peer or, with twice the room since
+    /// such links replace each other, to a peer that is linked.
     pub(super) fn has_no_room(&self, is_linked: bool) -> bool {
         let most = self.limits.links.saturating_mul(1 + usize::from(is_linked));
         self.links.load(Ordering::Relaxed) >= most
@@ -269,14 +269,14 @@ impl Shared {
         now()
     }
 
-    /// Begin nothing new from now on.
+    /// No new work begins from now on.
     pub(super) fn stop(&self) {
-        // Whoever the token has woken finds them closed.
+        // Close first: a task that the token wakes finds the tracker closed.
         self.tasks.close();
         self.stop.cancel();
     }
 
-    /// Whether nothing new begins. A look at the token would take a lock.
+    /// Whether no new work may begin. Asking the token would take a lock.
     pub(super) fn is_stopping(&self) -> bool {
         self.tasks.is_closed()
     }

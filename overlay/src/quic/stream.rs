@@ -1,4 +1,4 @@
-//! One task per stream: frames out of a peer's queue, frames in to the host.
+//! The tasks of streams: each writes frames from a peer's queue, or reads frames for the host.
 
 use std::future::poll_fn;
 use std::io;
@@ -24,13 +24,13 @@ use super::room::SharePermit;
 use super::told::Told;
 use super::{Shared, TransportEvent};
 
-/// Frames written at once. Few enough that a newer maintenance frame still finds
-/// its slot; a guess.
+/// The most frames written at once. A guess: with more, a newer maintenance frame more often finds
+/// its slot empty and is sent in addition.
 const BATCH_FRAMES: usize = 64;
-/// Bytes written at once: a stream window.
+/// The most bytes written at once: a stream window.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// Writes one class of one link.
+/// Writes the frames of one class over one link.
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     pub(super) peer: Arc<Peer>,
@@ -38,12 +38,12 @@ pub(super) struct Writer {
     pub(super) class: PlainClass,
 }
 
-/// The connection is gone.
+/// The error when the connection is gone.
 struct Gone;
 
 impl Writer {
-    /// Write until the link drains or breaks; returns the streams opened. The
-    /// first frame waits for `after`: a predecessor that is still being read.
+    /// Write until the link drains or breaks. Returns the number of streams opened. The first frame
+    /// waits for `after`: the former link, which is still being read.
     pub(super) async fn run(self, after: Option<CancellationToken>) -> u64 {
         if let Some(after) = after {
             let limit = self.shared.limits.drain_timeout;
@@ -71,8 +71,8 @@ impl Writer {
                 break;
             } else {
                 self.woken().await;
-                // Answers go after the packets that are about to be passed on, and those that
-                // come meanwhile go along.
+                // Acknowledgements go after the packets that are about to be passed on. Those that
+                // come meanwhile travel with them.
                 if self.class == PlainClass::Control {
                     yield_now().await;
                 }
@@ -85,7 +85,7 @@ impl Writer {
         out.opened
     }
 
-    /// Wait for a frame, or for the link to drain. Who is busy writing is not woken.
+    /// Wait for a frame, or for the link to drain. A writer that is busy is not woken.
     async fn woken(&self) {
         let mut has_waited = false;
         poll_fn(|cx| {
@@ -93,7 +93,7 @@ impl Writer {
                 return Poll::Ready(());
             }
             self.link.ready[self.class.index()].register(cx.waker());
-            // What came before that has woken nobody.
+            // A frame that came before the registration has woken no task.
             let is_there = self.peer.has_frames(&self.link, self.class);
             match is_there || self.link.drain.borrow().is_some() {
                 true => Poll::Ready(()),
@@ -135,7 +135,7 @@ impl Writer {
         written.map_err(|_| Gone)
     }
 
-    /// Write a large packet on a stream of its own, so that others pass it.
+    /// Write a large packet on a stream of its own, so that shorter packets pass it.
     async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
         let semaphore = self.link.large.clone();
         let permit = match semaphore.clone().try_acquire_owned() {
@@ -161,7 +161,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What is to be told along with a frame.
+    /// The contacts that travel with a frame.
     fn contacts(&self, frame: &Frame, mut told: Option<&mut Told>) -> Vec<Contact> {
         let mut contacts: Vec<Contact> = Vec::new();
         for id in &frame.introduces {
@@ -182,7 +182,7 @@ impl Writer {
     }
 }
 
-/// Count a body that goes out.
+/// Count a body that is sent.
 pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: usize) {
     let bytes = bytes as u64;
     link.traffic.frames_out.fetch_add(1, Ordering::Relaxed);
@@ -192,8 +192,7 @@ pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: 
     metrics.bytes_out.increment(bytes);
 }
 
-/// Count a body that came in and hand it to the host, for which so many bytes
-/// are held.
+/// Count a received body and hand it to the host; `held` bytes are counted as room.
 pub(super) async fn deliver(
     shared: &Arc<Shared>,
     peer: &Peer,
@@ -240,10 +239,10 @@ async fn open(
     Ok(stream)
 }
 
-/// How a stream ended before its end.
+/// Why a stream could not be read to its end.
 #[derive(Debug)]
 pub(super) enum ReadFailure {
-    /// The peer sent what this node refuses.
+    /// The peer sent a frame that this node refuses.
     Refused(RefusedFrame),
     /// The connection is gone.
     Gone,
@@ -255,7 +254,7 @@ impl From<RefusedFrame> for ReadFailure {
     }
 }
 
-/// What has become of a stream that nothing more can be read from.
+/// The failure behind the error of a read.
 fn failure(error: io::Error) -> ReadFailure {
     match error.downcast() {
         Ok(ReadError::Reset(_)) => RefusedFrame::Truncated.into(),
@@ -263,16 +262,16 @@ fn failure(error: io::Error) -> ReadFailure {
     }
 }
 
-/// Room for a frame that is being assembled.
+/// The room of a frame that is being assembled.
 struct Held {
     _permit: SharePermit,
-    /// When it is looked whether others wait for it.
+    /// The next time to check whether others wait for room.
     end: Pin<Box<Sleep>>,
-    /// They did when it was looked last.
+    /// Whether others waited for room at the last check.
     was_wanted: bool,
 }
 
-/// Reads one stream of one link.
+/// Reads the frames of one stream of a link.
 pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
     pub(super) peer: Arc<Peer>,
@@ -280,7 +279,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Read to the end of the stream.
+    /// Read the stream to its end.
     pub(super) async fn run(self, mut stream: RecvStream) -> Result<(), ReadFailure> {
         let mut tag = [0; 1];
         stream.read_exact(&mut tag).await.map_err(|e| match e {
@@ -334,8 +333,8 @@ impl Reader {
         }
     }
 
-    /// Room to assemble a large frame. Short ones need it too, if on streams of their own:
-    /// there are many.
+    /// Take room to assemble a large frame. A short frame on a stream of its own needs room too,
+    /// since there are many such streams.
     async fn room(&self, kind: StreamKind, header: &Header) -> Result<Option<Held>, ReadFailure> {
         if header.body_len <= self.shared.limits.large_above && kind != StreamKind::Large {
             return Ok(None);
@@ -344,7 +343,7 @@ impl Reader {
         let mut permit = self.peer.assembly.try_take(bytes);
         if permit.is_none() {
             self.shared.metrics.assembly_waits.increment(1);
-            // Others' bodies must not hold up the end of a link that is gone.
+            // The bodies of others must not hold up the end of a link that is gone.
             permit = tokio::select! {
                 biased;
                 permit = self.peer.assembly.take(bytes) => permit,
@@ -360,7 +359,7 @@ impl Reader {
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
     }
 
-    /// A frame takes long. It may, unless others wait for its room and did before.
+    /// A frame takes long. It may, unless others wait for room now and did at the last check.
     fn extend(&self, held: &mut Held) -> Result<(), ReadFailure> {
         let is_wanted = self.peer.assembly.is_wanted();
         if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {

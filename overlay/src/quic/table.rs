@@ -1,5 +1,4 @@
-//! The peers this node deals with: those that have a link, a claim, a dial or
-//! waiting frames.
+//! The peers with which this node deals: those that have a link, a claim, a dial or waiting frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +11,17 @@ use super::queue::QueueLimits;
 use super::room::{Room, Share};
 use crate::PeerId;
 
-/// All peers. The map has a lock for each of its parts, so no guard of it is held over another
-/// access to it, nor over an `await`.
+/// The table of peers. Each part of the map has a lock of its own, so no guard of the map is held
+/// during another access to it, or across an `await`.
 #[derive(Debug)]
 pub(super) struct Table {
     peers: DashMap<PeerId, Arc<Peer>>,
-    /// Places that are taken, at most `capacity`. A place is taken before a peer enters the
-    /// map and given back after it has left.
+    /// The number of places that are taken, at most `capacity`. A place is taken before a peer
+    /// enters the map, and given back after the peer has left.
     taken: AtomicUsize,
     capacity: usize,
     limits: QueueLimits,
-    /// Room to assemble large bodies in, and a peer's share of it.
+    /// The room to assemble large bodies in, and a peer's share of it.
     assembly: Room,
     share: usize,
 }
@@ -45,13 +44,13 @@ impl Table {
         }
     }
 
-    /// The peer, entered if need be; `None` when the table is full.
+    /// The peer, which enters the table if necessary; `None` when the table is full.
     pub(super) fn enter(&self, id: PeerId) -> Option<Arc<Peer>> {
         if let Some(peer) = self.find(id) {
             return Some(peer);
         }
         if !self.take_place() {
-            // The peer may have entered since.
+            // Another task may have entered the peer meanwhile.
             return self.find(id);
         }
         match self.peers.entry(id) {
@@ -83,16 +82,16 @@ impl Table {
         self.peers.get(&id).map(|peer| peer.clone())
     }
 
-    /// All peers, by id.
+    /// All peers, in the order of their ids.
     pub(super) fn all(&self) -> Vec<Arc<Peer>> {
         let mut peers: Vec<Arc<Peer>> = self.peers.iter().map(|peer| peer.clone()).collect();
         peers.sort_unstable_by_key(|peer| peer.id);
         peers
     }
 
-    /// Take a peer out that nobody needs any more.
+    /// Remove a peer that is no longer needed.
     pub(super) fn collect(&self, peer: &Arc<Peer>) {
-        // A report under way holds the lock and collects when it is done.
+        // A report under way holds this lock, and collects the peer when it is done.
         let Ok(reported) = peer.reported.try_lock() else {
             return;
         };

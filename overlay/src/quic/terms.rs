@@ -1,5 +1,5 @@
-//! How long what an identity is made of holds: its certificate, the authorities that it
-//! believes, and their revocation lists. And which list is of which authority.
+//! The terms of an identity's documents: its certificate, the authorities that it believes, and
+//! their revocation lists. Also, which list belongs to which authority.
 
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;
@@ -8,32 +8,32 @@ use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-/// What of an identity comes to an end.
+/// A kind of document of an identity that has an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Document {
-    /// The node's own certificate, and those between it and its authority.
+    /// The node's own certificate, or one between it and its authority.
     Certificate,
     /// The certificate of an authority.
     Authority,
-    /// A revocation list. It goes on revoking after its end: until then a next one was
-    /// promised.
+    /// A revocation list. It goes on revoking after its end, which is the time by which the next
+    /// list was promised.
     RevocationList,
 }
 
-/// From when until when a document holds, in seconds since 1970.
+/// The term of a document, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
-    /// Which document.
+    /// The kind of the document.
     pub document: Document,
-    /// The first second.
+    /// The first second of the term.
     pub from: i64,
-    /// The last second.
+    /// The last second of the term.
     pub until: i64,
 }
 
-/// For each kind of document that there is, the one that ends first of those that have not
-/// ended at this time, in seconds since 1970; if all have, the one that ended last. One that a
-/// newer one stands beside is of no use any more, such as a former authority.
+/// For each kind of document the term that ends first, of the terms that have not ended at `now`,
+/// in seconds since 1970. If all have ended, the one that ended last. An ended document beside a
+/// valid one does not matter, such as a former authority.
 pub(super) fn terms(
     chain: &[CertificateDer<'_>],
     roots: &[CertificateDer<'_>],
@@ -82,15 +82,15 @@ fn of_list(der: &[u8]) -> Option<(i64, i64)> {
     ))
 }
 
-/// Whether a list may be of this authority, or of one below it: not if another key of the
-/// same name has signed it. Authorities of one cluster may have one name.
+/// Whether a list may belong to this authority, or to one below it. It does not if another key of
+/// the same name has signed it: authorities of one cluster may have the same name.
 pub(super) fn may_be_of(list: &[u8], authority: &[u8]) -> bool {
     let parsed = (
         CertificateRevocationList::from_der(list),
         X509Certificate::from_der(authority),
     );
     let (Ok((_, list)), Ok((_, authority))) = parsed else {
-        // The verifier says what is wrong.
+        // The verifier reports the error.
         return true;
     };
     let is_namesake = list.issuer().as_raw() == authority.subject().as_raw();
@@ -98,7 +98,7 @@ pub(super) fn may_be_of(list: &[u8], authority: &[u8]) -> bool {
     !is_namesake || !matches!(keys, (Some(signer), Some(key)) if signer != key)
 }
 
-/// Whether a list is of one of these authorities, by its name and key.
+/// Whether a list belongs to one of these authorities, by name and key.
 pub(super) fn is_of_any(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool {
     let Ok((_, parsed)) = CertificateRevocationList::from_der(list) else {
         return false;
@@ -111,8 +111,8 @@ pub(super) fn is_of_any(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool
     })
 }
 
-/// Whether a list has the name and the key of one of these authorities, and not its signature.
-/// One that is signed in a way that is not known here is left to the verifier.
+/// Whether a list has the name and the key of one of these authorities, but not its signature. A
+/// signature of an unknown kind is left to the verifier.
 pub(super) fn is_forged(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool {
     let Ok((_, parsed)) = CertificateRevocationList::from_der(list) else {
         return false;
@@ -129,14 +129,14 @@ pub(super) fn is_forged(list: &[u8], authorities: &[CertificateDer<'_>]) -> bool
     first.is_some_and(|first| !is_good(first) && !verified.any(is_good))
 }
 
-/// The hash of an authority's key, and its name in words.
+/// The hash of an authority's key, and its name as text.
 pub(super) fn authority_of(certificate: &[u8]) -> Option<([u8; 32], String)> {
     let (_, authority) = X509Certificate::from_der(certificate).ok()?;
     let key = blake3::hash(authority.public_key().raw);
     Some((*key.as_bytes(), authority.subject().to_string()))
 }
 
-/// The hash of the name and the key that a list names as its issuer's.
+/// The hash of the issuer's name and key, as the list names them.
 pub(super) fn list_id(list: &[u8]) -> Option<[u8; 32]> {
     let (_, parsed) = CertificateRevocationList::from_der(list).ok()?;
     let mut hasher = blake3::Hasher::new();
@@ -145,7 +145,7 @@ pub(super) fn list_id(list: &[u8]) -> Option<[u8; 32]> {
     Some(*hasher.finalize().as_bytes())
 }
 
-/// By which key a list says that it is signed.
+/// The identifier of the key that signed a list, by the list's word.
 fn signer_of<'a>(list: &'a CertificateRevocationList<'_>) -> Option<&'a [u8]> {
     let mut parsed = list.extensions().iter().map(|it| it.parsed_extension());
     parsed.find_map(|extension| match extension {
@@ -154,7 +154,7 @@ fn signer_of<'a>(list: &'a CertificateRevocationList<'_>) -> Option<&'a [u8]> {
     })
 }
 
-/// How an authority names its key.
+/// The identifier of an authority's key, by its certificate.
 fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     let mut parsed = authority
         .extensions()

@@ -1,10 +1,9 @@
 //! Mutual TLS: one verifier for both directions.
 //!
-//! A chain is judged by the stock client verifier (authority, validity,
-//! revocation), whichever side presents it, and then must name exactly one
-//! SPIFFE URI. A host name is not looked at: the dialler compares identities.
-//! TLS 1.3 only, no resumption and no 0-RTT, so that every connection is judged
-//! anew.
+//! The stock client verifier judges each chain (authority, validity, revocation), whichever side
+//! presents it. The chain must then name exactly one SPIFFE URI. Host names are ignored: the
+//! dialler compares identities. TLS 1.3 only, without resumption and 0-RTT, so that every
+//! connection is judged from scratch.
 
 use std::sync::Arc;
 
@@ -25,9 +24,9 @@ use super::identity::{Identity, IdentityError, Subject};
 use super::terms::may_be_of;
 use super::words;
 
-/// The application protocol; another one fails the handshake.
+/// The application protocol; a handshake with another one fails.
 pub(super) const ALPN: &[u8] = b"binomesh/1";
-/// What diallers put into SNI: identities are compared, not names.
+/// The name that diallers send as SNI: identities are compared, not names.
 pub(super) const SERVER_NAME: &str = "binomesh";
 
 /// The TLS side of both roles.
@@ -36,7 +35,7 @@ pub(super) struct TlsConfigs {
     pub(super) server: Arc<QuicServerConfig>,
 }
 
-/// Build both roles from an identity that was checked.
+/// Build the configurations of both roles from a checked identity.
 pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let form = &identity.subject.form;
@@ -60,7 +59,8 @@ pub(super) fn configs(identity: &Identity) -> Result<TlsConfigs, Error> {
     })
 }
 
-/// A server with the node's certificate. Each connection is judged anew.
+/// The configuration of a server with the node's certificate. Each connection is judged from
+/// scratch.
 fn server(
     identity: &Identity,
     provider: Arc<CryptoProvider>,
@@ -79,9 +79,9 @@ fn server(
 }
 
 impl Identity {
-    /// TLS for a server beside the links, such as one of metrics. `clients` is what the URIs of
-    /// those begin with that may connect: they are judged as peers are, by authority, validity
-    /// and revocation list. Without it anybody may, and shows no certificate.
+    /// The TLS configuration of a server beside the links, such as one of metrics. `clients` is the
+    /// prefix of the URIs that may connect. Clients are judged as peers are, by authority, validity
+    /// and revocation list. Without `clients` any client may connect, without a certificate.
     pub fn server_config(
         &self,
         clients: Option<&str>,
@@ -96,7 +96,7 @@ impl Identity {
     }
 }
 
-/// Judges chains outside of a handshake, as the verifier does within.
+/// Judges chains outside a handshake, as the verifier does within.
 #[derive(Debug)]
 pub(super) struct Judge(PeerVerifier);
 
@@ -123,14 +123,14 @@ pub(super) fn check_own(identity: &Identity) -> Result<(), IdentityError> {
     })
 }
 
-/// The one verifier.
+/// The one verifier of both directions.
 #[derive(Debug)]
 struct PeerVerifier {
-    /// One for each authority, with its own lists: two authorities may have one name, as
-    /// those of a cluster that changes from one to the next, and a list of one is no list of
-    /// the other.
+    /// One verifier for each authority, with its own lists. Two authorities may have the same name
+    /// while a cluster changes from one to the other, and a list of one must not count for the
+    /// other.
     authorities: Vec<Arc<dyn ClientCertVerifier>>,
-    /// What the URIs of those begin with that are accepted: of links, the members.
+    /// The prefix of the URIs that are accepted: for links, that of the members.
     form: String,
     hints: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
@@ -145,10 +145,10 @@ impl PeerVerifier {
             roots.add(root.clone())?;
             let lists = identity.revocations.iter();
             let lists = lists.filter(|list| may_be_of(list, root)).cloned();
-            // An authority without a list is not a reason to refuse: clusters may
-            // believe several authorities and revoke under one of them. Nor is a list
-            // whose next update is overdue: it goes on revoking what it names, where
-            // enforcing its date would part the whole cluster over a missed update.
+            // An authority without a list is not a reason to refuse: clusters may believe several
+            // authorities and revoke under one of them. Nor is a list whose next update is overdue.
+            // It goes on revoking its entries; to enforce its date would part the whole cluster
+            // over a missed update.
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                     .with_crls(lists)
@@ -166,7 +166,7 @@ impl PeerVerifier {
         })
     }
 
-    /// What the first authority says that has issued it, or thinks so.
+    /// The verdict of the first authority that issued the chain, or seems to have.
     fn verify(
         &self,
         leaf: &CertificateDer<'_>,
@@ -196,15 +196,15 @@ impl PeerVerifier {
         let verified = self.verify(leaf, rest, now)?;
         match Subject::of_certificate(leaf) {
             Ok(subject) if subject.form == self.form => Ok(verified),
-            // An authority may serve several clusters, or more than nodes.
+            // An authority may serve several clusters, or issue for more than nodes.
             Ok(_) | Err(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
 }
 
-/// Calls a bad signature of a certificate an unknown authority: authorities of different
-/// clusters may have the same name, and a certificate of the wrong one fails the check of
-/// its signature.
+/// Turn a bad signature of a certificate into an unknown authority. Authorities of different
+/// clusters may have the same name, and a certificate of the wrong one fails the check of its
+/// signature.
 fn unknown_if_forged(error: Error) -> Error {
     match error {
         Error::InvalidCertificate(CertificateError::BadSignature) => {
@@ -214,7 +214,7 @@ fn unknown_if_forged(error: Error) -> Error {
     }
 }
 
-/// The verifier's judgement in an operator's words.
+/// The verifier's verdict in words for an operator.
 pub(super) fn in_words(error: &Error) -> String {
     use CertificateError::{
         Expired, ExpiredContext, NotValidYet, NotValidYetContext, Revoked, UnknownIssuer,
@@ -229,7 +229,7 @@ pub(super) fn in_words(error: &Error) -> String {
     words::of(label).to_owned()
 }
 
-/// Two traits of rustls ask for the same three methods; both get the same ones.
+/// Two traits of rustls ask for the same three methods; this macro gives both the same ones.
 macro_rules! signatures_judged_by_the_chain {
     () => {
         fn verify_tls12_signature(

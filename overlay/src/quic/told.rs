@@ -1,4 +1,4 @@
-//! What a stream has told of contacts, so that each is told once.
+//! The contacts that a stream has told, so that each is told once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,9 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::book::Contact;
 use crate::PeerId;
 
-/// The contacts told on one stream, the longest unused forgotten first. Per
-/// stream, because streams overtake each other: the contact must not come later
-/// than the frame that needs it.
+/// The contacts told on one stream; the one unused for longest is forgotten first. The memory is
+/// per stream, since streams overtake each other: a contact must not come later than the frame that
+/// needs it.
 pub(super) struct Told {
     contacts: BTreeMap<PeerId, (u64, u64)>,
     uses: BTreeSet<(u64, PeerId)>,
@@ -26,7 +26,7 @@ impl Told {
         }
     }
 
-    /// Whether exactly this was told already.
+    /// Whether exactly this contact was told already.
     pub(super) fn has(&mut self, contact: &Contact) -> bool {
         let digest = digest(contact);
         let known = self.contacts.get(&contact.id);
@@ -37,7 +37,7 @@ impl Told {
         has
     }
 
-    /// It is told now.
+    /// Note that the contact is told now.
     pub(super) fn note(&mut self, contact: &Contact) {
         self.clock += 1;
         let entry = (digest(contact), self.clock);

@@ -1,4 +1,4 @@
-//! The handle that a host holds.
+//! The transport as its host holds it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,17 +31,17 @@ use super::table::Table;
 use super::{accept, beat, endpoint, handshake, tls};
 use crate::PeerId;
 
-/// How long the last packets may take after everything was closed.
+/// How long the last packets may take after all connections were closed.
 const WAIT_IDLE: Duration = Duration::from_secs(1);
 
-/// A node's transport. Clones are handles of the same one; when the last is
-/// dropped without [`close`](Self::close), connections are cut.
+/// A node's transport. Clones are handles of the same transport. When the last handle is dropped
+/// without [`close`](Self::close), all connections are cut.
 #[derive(Clone)]
 pub struct Transport {
     owner: Arc<Owner>,
 }
 
-/// Cuts everything when the last handle goes.
+/// Cuts all connections when the last handle is dropped.
 struct Owner {
     shared: Arc<Shared>,
 }
@@ -53,8 +53,8 @@ impl Drop for Owner {
 }
 
 impl Transport {
-    /// Bind, and begin to accept. Metrics go to the recorder that is current
-    /// here and now.
+    /// Bind the addresses, and start to accept. Metrics go to the recorder that is current at this
+    /// call.
     pub fn bind(config: TransportConfig) -> Result<(Self, Events), BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = config.limits;
@@ -116,11 +116,12 @@ impl Transport {
             limits,
         });
         for endpoint in &shared.endpoints {
-            // Not tracked: it ends with the endpoint, so that nobody waits for it.
+            // The task is not tracked: it ends with the endpoint, and a transport that stops does
+            // not wait for it.
             let accepting = accept::accept(shared.clone(), endpoint.clone());
             shared.spawn_untracked(accepting);
         }
-        // The advertised addresses that are there now may be gone at the first beat.
+        // An address that is there now may be gone at the first beat.
         shared.look_at_addresses();
         let owner = Arc::new(Owner { shared });
         Ok((Self { owner }, received))
@@ -136,8 +137,7 @@ impl Transport {
         &self.shared().name
     }
 
-    /// Queue a frame. Never blocks. Without a link the peer is dialled, claimed
-    /// or not.
+    /// Queue a frame. Never blocks. A peer without a link is dialled, claimed or not.
     pub fn send(&self, to: PeerId, mut frame: Frame) -> Result<(), SendError> {
         let shared = self.shared();
         let class = frame.class.plain();
@@ -155,7 +155,7 @@ impl Transport {
             shared.metrics.class(class).full.increment(1);
             SendError::Full
         };
-        // As a rule there is a link.
+        // The usual case: the peer has a link.
         if let Some(peer) = shared.table.find(to) {
             frame = match peer.push(frame, false) {
                 Ok(pushed) => return pushed.map_err(note_full),
@@ -169,7 +169,7 @@ impl Transport {
             }
             let peer = shared.enter(to).ok_or(SendError::TooManyPeers)?;
             match peer.push(frame, true) {
-                // It has left the table meanwhile.
+                // The peer has left the table meanwhile.
                 Err(same) => frame = same,
                 Ok(pushed) => {
                     shared.dial(&peer);
@@ -179,16 +179,16 @@ impl Transport {
         }
     }
 
-    /// Send a sign of life: a body of at most 256 bytes that goes at once or never,
-    /// and may be lost on its way. Returns whether there is a link that takes it.
+    /// Send a sign of life: a body of at most 256 bytes that is sent at once or never, and may be
+    /// lost on its way. Returns whether a link has taken it.
     pub fn beat(&self, to: PeerId, body: &[u8]) -> bool {
         let shared = self.shared();
         let link = shared.table.find(to).and_then(|peer| peer.current());
         link.is_some_and(|link| beat::send(shared, &link, body))
     }
 
-    /// Claim a link to the peer: from now on it is dialled again whenever it is
-    /// down. A peer that is not known yet is waited for.
+    /// Claim a link to the peer: from now on the peer is dialled again whenever the link is down.
+    /// An unknown peer is dialled once a contact for it comes.
     pub fn connect(&self, peer: PeerId) {
         let shared = self.shared();
         if peer == shared.me || shared.is_stopping() {
@@ -203,7 +203,7 @@ impl Transport {
         tracing::warn!(%peer, "too many peers to claim one more");
     }
 
-    /// Give up the claim. The link stays until both sides are idle.
+    /// Give up the claim. The link stays until both sides have been idle.
     pub fn disconnect(&self, peer: PeerId) {
         let shared = self.shared();
         if let Some(entry) = shared.table.find(peer) {
@@ -213,8 +213,8 @@ impl Transport {
         }
     }
 
-    /// Take the link to `peer`, if there is one, for dead though QUIC has not given it up:
-    /// dial beside it until another takes its place, it ends, or the peer is heard over it.
+    /// Put the link to `peer` in doubt, if there is one: dial beside it until another link takes
+    /// its place, it ends, or the peer is heard over it.
     pub fn doubt(&self, peer: PeerId) {
         let shared = self.shared();
         if let Some(entry) = shared.table.find(peer) {
@@ -222,14 +222,14 @@ impl Transport {
         }
     }
 
-    /// Look whether the addresses that links use are still those of this host, and dial
-    /// beside the links of those that are gone for a second. To be called now and then, when
-    /// the process is awake anyway.
+    /// Look whether this host still has the addresses that its links use, and dial beside the links
+    /// whose address has been gone for a second. The host calls this now and then, when the process
+    /// is awake anyway.
     pub fn look_at_addresses(&self) {
         self.shared().look_at_addresses();
     }
 
-    /// The advertised addresses that this host had, and has no more.
+    /// The advertised addresses that this host once had and no longer has.
     pub fn addresses_gone(&self) -> Vec<SocketAddr> {
         let shared = self.shared();
         let own = shared.own_addresses.lock();
@@ -237,7 +237,7 @@ impl Transport {
         own.gone_of(&shared.advertised.addresses())
     }
 
-    /// Note where a peer is, as the operator says. Such a contact is kept.
+    /// Add the contact of a peer that the operator knows. Such a contact is kept.
     pub fn add_contact(&self, contact: Contact) -> Result<(), ContactError> {
         let Contact {
             id,
@@ -249,8 +249,8 @@ impl Transport {
         self.add_located(id, name, at)
     }
 
-    /// As [`Transport::add_contact`], of a peer that is at these locations. Names among them
-    /// are looked up again for each dial.
+    /// Add a peer at these locations, as [`Transport::add_contact`] does. Names among them are
+    /// looked up again for each dial.
     pub fn add_located(
         &self,
         id: PeerId,
@@ -270,9 +270,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Go on with another certificate of the same identity, other authorities
-    /// or revocation lists. Links whose certificates are not accepted any more
-    /// are cut; nothing changes on failure.
+    /// Continue with another certificate of the same identity, other authorities or revocation
+    /// lists. Links whose certificates are no longer accepted are cut. A failure changes nothing.
     pub fn renew(&self, identity: &Identity) -> Result<(), BindError> {
         match identity.id() == self.id() {
             true => self.shared().renew(identity),
@@ -280,14 +279,14 @@ impl Transport {
         }
     }
 
-    /// This process has been counted with others in this life: from now on it is no
-    /// starting one, see [`crate::lives`].
+    /// This process was counted with other nodes in this life: from now on it is no longer
+    /// starting, see [`crate::lives`].
     pub fn join(&self) {
         self.shared().life.join();
     }
 
-    /// Go on as another life: all links are closed, all claims and waiting frames given
-    /// up. The boot is greater than any before it, at most [`crate::lives::BOOT_MAX`].
+    /// Continue as another life: all current links are closed, all claims and waiting frames are
+    /// given up. The boot is greater than any before it, at most [`crate::lives::BOOT_MAX`].
     pub fn begin_life(&self, boot: u64) {
         let shared = self.shared();
         shared.life.begin(boot);
@@ -300,7 +299,7 @@ impl Transport {
         }
     }
 
-    /// What is known of a peer, or of this node itself.
+    /// The contact of a peer, or of this node itself.
     pub fn contact(&self, id: PeerId) -> Option<Contact> {
         let shared = self.shared();
         if id != shared.me {
@@ -327,7 +326,7 @@ impl Transport {
         linked.collect()
     }
 
-    /// How many bytes wait for the peer for whom most wait, and how many may for each; one
+    /// How many bytes wait for the peer with the most, and how many may wait for each peer; one
     /// frame always fits.
     pub fn fullest_queue(&self) -> (usize, usize) {
         let shared = self.shared();
@@ -336,27 +335,26 @@ impl Transport {
         (waiting.max().unwrap_or(0), shared.limits.queue_bytes)
     }
 
-    /// How many packets with acknowledgements have come over the link to `peer`;
-    /// none without a link. Only the process at the other end can make them.
+    /// How many packets with acknowledgements have come over the link to `peer`; none without a
+    /// link. Only the process at the other end can send them.
     pub fn acknowledgements(&self, peer: PeerId) -> Option<u64> {
         let link = self.shared().table.find(peer)?.current()?;
         Some(link.connection.stats().frame_rx.acks)
     }
 
-    /// How long a packet to `peer` and its acknowledgement take, smoothed; none
-    /// without a link.
+    /// The smoothed time that a packet to `peer` and its acknowledgement take; none without a link.
     pub fn round_trip(&self, peer: PeerId) -> Option<Duration> {
         let link = self.shared().table.find(peer)?.current()?;
         Some(link.connection.rtt())
     }
 
-    /// The addresses that were bound.
+    /// The addresses to which the sockets are bound.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
         local_addresses(&self.shared().endpoints)
     }
 
-    /// Stop: take no more, say goodbye, let what waits be written and read for
-    /// as long as a drain may last, and close.
+    /// Stop: accept no more frames and say goodbye. For the time of a drain, waiting frames are
+    /// still written and read. Then close.
     pub async fn close(&self) {
         let shared = self.shared();
         shared.stop();
@@ -435,7 +433,7 @@ mod tests {
         Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
     }
 
-    /// A socket that only fails.
+    /// A socket whose every operation fails.
     #[derive(Debug)]
     struct Useless;
 

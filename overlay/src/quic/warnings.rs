@@ -1,8 +1,8 @@
-//! Refused handshakes in the log: a line per peer and reason and minute.
+//! Refused handshakes in the log: one line per peer, reason and minute.
 //!
-//! Anybody who can send a packet can have a handshake refused, so the lines of a
-//! minute have a bound. Peers have another one than strangers, who cannot use it up: a
-//! peer is dialled by this node, or has shown a certificate that is accepted.
+//! Any sender of packets can have a handshake refused, so the lines of a minute have a bound.
+//! Strangers have a bound of their own, so that they cannot use up that of peers. A peer is dialled
+//! by this node, or has shown a certificate that is accepted.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,31 +15,31 @@ use super::close::DialError;
 use super::words;
 use crate::PeerId;
 
-/// A refusal of one subject for one reason is logged at most once in this time.
+/// The least time between two lines about one subject and one reason.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The most lines of one period. Guess: each says what to do, and people read them.
+/// The most lines of one period. A guess: each line says what to do, and people read them.
 const MOST: usize = 32;
 
 /// The subject of a line. A stranger's port is easily changed, so it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
-    /// A peer that is dialled, or has a certificate that is accepted.
+    /// A peer that is dialled, or that has an accepted certificate.
     Peer(PeerId),
-    /// Anybody at this address.
+    /// Any dialler without an accepted certificate at this address.
     Stranger(IpAddr),
 }
 
-/// The lines of the last period.
+/// The refusals that were logged in the last period.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     told: BTreeMap<(Subject, &'static str), Instant>,
-    /// Refusals since the last line for which there was no room.
+    /// Refusals without room for a line, since the last line.
     untold: u64,
 }
 
 impl Warnings {
-    /// Whether the log is to be told of this refusal now; if so, for how many others
-    /// there was no room since the last line.
+    /// Whether this refusal has to be logged now. If so, returns for how many others there was no
+    /// room since the last line.
     fn admit(&mut self, now: Instant, subject: Subject, reason: &'static str) -> Option<u64> {
         self.told
             .retain(|_, told| now.saturating_duration_since(*told) < PERIOD);
@@ -55,12 +55,12 @@ impl Warnings {
     }
 }
 
-/// A handshake with somebody who dialled this node came to nothing.
+/// A refused handshake of a dialler.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// The metric label.
+    /// The metric label of the reason.
     pub(super) label: &'static str,
-    /// Id and name, if the certificate was accepted.
+    /// Id and name of the dialler, if its certificate was accepted.
     pub(super) peer: Option<(PeerId, String)>,
 }
 
@@ -71,15 +71,15 @@ impl From<&'static str> for Refusal {
 }
 
 impl Shared {
-    /// Count a handshake with somebody who dialled this node and was refused, and tell the log.
+    /// Count a refused handshake of a dialler, and log it.
     pub(super) fn note_refusal(&self, address: SocketAddr, refusal: Refusal) {
         let Refusal { label, peer } = refusal;
         self.metrics.handshake_failed(label);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         tracing::debug!(%address, reason = label, "incoming connection refused");
-        // The dialler gave it up and knows why; a node that stops refuses everybody; nothing
-        // is known of a sender that falls silent; and of two processes of one identity there
-        // is a line already, while an older life simply goes on as a newer one.
+        // Refusals that need no line: the dialler gave up and knows why; a node that stops refuses
+        // every dialler; a sender that falls silent is unknown; two processes of one identity have
+        // a line already, and an older life simply continues as a newer one.
         let needs_none = [
             "closed_by_peer",
             "stopping",
@@ -97,7 +97,7 @@ impl Shared {
         let Some(untold) = self.admit_warning(subject, label) else {
             return;
         };
-        // The address of a stranger may be that of a peer whose certificate has expired.
+        // A stranger's address may be that of a peer whose certificate has expired.
         let likely = match &peer {
             None => self.book().name_at(address),
             Some(_) => None,
@@ -113,8 +113,8 @@ impl Shared {
         );
     }
 
-    /// A peer that the operator has not configured cannot be dialled: tell the log. Of the
-    /// configured ones the host does.
+    /// Log that a peer cannot be dialled, unless the operator has configured it: the host logs that
+    /// for configured peers.
     pub(super) fn warn_of_dial(&self, peer: PeerId, at: Option<SocketAddr>, reason: &DialError) {
         let (is_configured, name) = {
             let book = self.book();

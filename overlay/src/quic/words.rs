@@ -1,10 +1,10 @@
-//! Refused handshakes in words: what each metric label means, and the remedy.
+//! Texts about refused handshakes: the meaning of each metric label, and the remedy.
 
-/// The remedy of a node that is told of a newer process of its own identity.
+/// The remedy for a node that learns of a newer process of its own identity.
 pub(super) const OLD_BOOT_REMEDY: &str =
     "stop the other process that has this node's certificate, or correct this host's clock";
 
-/// What each metric label means, said of a certificate or a handshake.
+/// The meaning of each metric label, worded for a certificate or a handshake.
 pub(super) const REASONS: [(&str, &str); 31] = [
     (
         "bad_certificate",
@@ -54,13 +54,13 @@ pub(super) const REASONS: [(&str, &str); 31] = [
     ("other", "for another reason"),
 ];
 
-/// What a label means.
+/// The meaning of a metric label.
 pub(super) fn of(label: &str) -> &'static str {
     let known = REASONS.iter().find(|(known, _)| *known == label);
     known.map_or("for another reason", |(_, meaning)| meaning)
 }
 
-/// What an operator can do about a peer that was refused.
+/// The remedy for an operator whose node refused a peer.
 pub(super) fn remedy(label: &str) -> &'static str {
     match label {
         "expired" => "issue a new certificate for the peer, or correct the clock of this host",
@@ -98,7 +98,7 @@ pub(super) fn remedy(label: &str) -> &'static str {
     }
 }
 
-/// What an operator can do about this node, whose certificate was refused.
+/// The remedy for an operator whose node's own certificate was refused.
 pub(super) fn own_remedy(label: &str) -> &'static str {
     match label {
         "expired" => "renew this node's certificate, or correct the clock of the peer's host",

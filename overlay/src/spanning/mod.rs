@@ -7,25 +7,25 @@
 //!   tree:         root ──▶ ... ──▶ leaves: I have my place
 //! ```
 //!
-//! A claim names a root, its degree and the path from it. Of two claims the greater degree
-//! wins, then the smaller root, the shorter path, the smaller neighbour. So everybody ends up
-//! with the same root and a shortest path to it, after as many rounds as the graph's diameter
-//! has edges. A node does not follow a claim whose path leads through itself, so there are no
-//! cycles. When a link ends, the claim that came over it is forgotten, and until the next
-//! tick the node refuses ways to the same root that are longer than the one it had.
+//! A claim names a root, its degree and the path from it. Of two claims the greater degree wins,
+//! then the smaller root, the shorter path, the smaller neighbour. So all nodes end up with the
+//! same root and a shortest path to it, after as many rounds as the graph's diameter has edges. A
+//! node does not follow a claim whose path leads through itself, so there are no cycles. When a
+//! link ends, its claim is forgotten. Until the next tick the node then refuses paths to the same
+//! root that are longer than its own was.
 //!
-//! A node is complete once all of its neighbours have its root and those below it are complete.
+//! A node is complete once all its neighbours claim its root and all nodes below it are complete.
 //! The root is complete last, and begins the tree. A node that gets a place in the tree tells its
-//! neighbours. Each of these waits until its parent, by its own claim, has a place, and goes
-//! below it; so the tree has no circles either. (At the end of its time a node goes below its
-//! parent in any case. The tree's own rules break circles: docs/protocol.md.)
+//! neighbours. A neighbour waits until its parent, by its own claim, has a place, and goes below
+//! it; so the tree has no circles either. (At the end of its time a node goes below its parent in
+//! any case. The rules of the tree break circles: docs/protocol.md.)
 //!
-//! A root may begin too early: if links are slow, while an echo of a former path is under way;
-//! or if lists are one-way, before somebody that lists its neighbours has spoken. The others
-//! come to its tree then, whatever their degrees.
+//! A root may begin too early: if links are slow, while an echo of a former path is under way; or
+//! if lists are one-way, before a node that lists its neighbours has spoken. The others then come
+//! to its tree, whatever their degrees.
 //!
-//! Not here: how long a tick is (`overlay`), and everything after the tree has begun: no later
-//! claim moves a root.
+//! Not here: the length of a tick (`overlay`), and all that follows the beginning of the tree: no
+//! later claim moves a root.
 
 mod message;
 #[cfg(test)]
@@ -39,68 +39,69 @@ pub use message::{Claim, Message};
 use crate::id::Id;
 use crate::outbox::Outbox;
 
-/// How many peers that it does not list a node takes for neighbours; further ones are
-/// latecomers. Guess: above the degree of any graph that people write down.
+/// How many peers outside its list a node takes for neighbours; further ones are latecomers. A
+/// guess: above the degree of any graph that people write down.
 pub const MAX_STRANGERS: usize = 1024;
 
-/// How many roots a node remembers between two ticks. Guess: more do not die in a second.
+/// How many roots a node remembers between two ticks. A guess: fewer roots than this die in a
+/// second.
 pub const MAX_ROOTS: usize = 64;
 
-/// How much a node may tell between two ticks: a claim costs one, and a claim that is worse than
-/// the one before costs 64. When that is spent it tells nothing new until the tick. A liar
-/// whose claims lead others away and back is otherwise answered for ever. Guess: in an honest
-/// start a claim seldom becomes worse; it becomes better once for each node of a ring.
+/// The budget for claims between two ticks. A claim costs 1, and a claim that is worse than the one
+/// before costs 64. When the budget is spent, no changed claim is sent until the tick: otherwise a
+/// liar whose claims lead others away and back would be answered for ever. A guess: in an honest
+/// start a claim seldom becomes worse, and in a ring it becomes better once for each node.
 pub const BUDGET: u16 = 4096;
-/// The cost of telling a claim that is worse than the one told before.
+/// The cost of a claim that is worse than the one told before.
 const TURN: u16 = 64;
 
-/// After how many ticks without a word a neighbour is taken for gone: everybody repeats its
-/// claim at each. Guess: two of them are not lost, one after the other.
+/// After how many ticks without a message a neighbour counts as gone: every node repeats its claim
+/// at each tick. A guess: two messages in a row are seldom lost.
 const SILENCES_MAX: u8 = 3;
-/// After how many ticks a node that believes itself the root begins the tree, complete or not: a
-/// neighbour that agrees with nobody is not to hold up all others. Guess: a claim crosses any
-/// graph of hosts sooner.
+/// After how many ticks a node that believes itself the root begins the tree, complete or not. A
+/// neighbour that agrees with no other must not hold up all nodes. A guess: a claim crosses any
+/// graph of hosts sooner; if not, the node begins a second tree, which merges later.
 const STEADY: u8 = 4;
 
 /// One node of the graph until its tree begins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spanning<I> {
     me: I,
-    /// The length of its own list.
+    /// The degree of this node: the length of its own list.
     degree: u32,
-    /// The most neighbours.
+    /// The most neighbours that it takes.
     bound: usize,
     neighbours: BTreeMap<I, Neighbour<I>>,
-    /// The list: who stands there becomes a neighbour again when it can be spoken to.
+    /// The listed peers: each becomes a neighbour again when its link is up.
     listed: BTreeSet<I>,
-    /// Whether anybody has ever spoken.
+    /// Whether any neighbour has ever spoken.
     has_heard: bool,
     /// Whether a neighbour has spoken for the first time since the last tick.
     has_news: bool,
-    /// Whether it has waited in vain for further neighbours.
+    /// Whether it has waited for further neighbours, and none came.
     has_waited: bool,
-    /// How near it has been to each root since the last tick. At most [`MAX_ROOTS`], the best.
+    /// The shortest path to each root since the last tick. At most [`MAX_ROOTS`], the best ones.
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
-    /// How many ticks its claim has stood unchanged since it has waited; at most [`STEADY`].
+    /// For how many ticks its claim has been the same since it has waited; at most [`STEADY`].
     steady: u8,
-    /// What it has told since the last tick; at most [`BUDGET`].
+    /// How much of the budget is spent since the last tick; at most [`BUDGET`].
     spent: u16,
-    /// The claim of this node. If the budget is spent, its neighbours hear of it at the next tick.
+    /// The claim of this node. If the budget is spent, its neighbours are told at the next tick.
     told: Claim<I>,
 }
 
-/// A neighbour, as far as it is known.
+/// A neighbour, as far as this node knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Neighbour<I> {
-    /// Whether it can be spoken to.
+    /// Whether a link to the neighbour is up.
     is_met: bool,
-    /// Whether it has ever spoken.
+    /// Whether the neighbour has ever spoken.
     has_spoken: bool,
-    /// Its last claim; none before the first one and while the link is down.
+    /// Its last claim; none before its first one, and while its link is down.
     claim: Option<Claim<I>>,
-    /// How many ticks have passed since then.
+    /// How many ticks have passed since its last message.
     silences: u8,
-    /// Whether it has its place in the tree.
+    /// Whether the neighbour has its place in the tree.
     is_placed: bool,
 }
 
@@ -116,23 +117,23 @@ impl<I> Default for Neighbour<I> {
     }
 }
 
-/// What a node is told.
+/// An input of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
-    /// A peer can be spoken to: one of the list, or one that lists this node.
+    /// A link to a peer is up: to a listed peer, or to one that lists this node.
     Met(I),
     /// A neighbour claims a root.
     Claim {
-        /// Who.
+        /// The neighbour that claims.
         from: I,
-        /// Which.
+        /// The claim itself.
         claim: Claim<I>,
     },
     /// A neighbour has its place in the tree.
     Placed(I),
-    /// A neighbour cannot be spoken to any more.
+    /// The link to a neighbour is down.
     Lost(I),
-    /// Another while has passed, whatever has happened in it.
+    /// A tick has passed, whatever has happened in it.
     Tick,
 }
 
@@ -140,21 +141,20 @@ pub enum Input<I> {
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome<I> {
-    /// Nothing new.
+    /// The input changed nothing.
     Nothing,
-    /// The node goes into the tree, below the last of these ancestors, the root first;
-    /// without any it is the root.
+    /// The node enters the tree below the last of these ancestors, which begin with the root.
+    /// Without ancestors it is the root itself.
     Formed(Vec<I>),
 }
 
-/// A way to a root by its degree, name and distance, the best one least.
+/// A path to a root by degree, root and length; the best one is the least.
 type Way<I> = (Reverse<u32>, I, usize);
-/// The same, with the neighbour that it leads over.
+/// A path and the neighbour through which it leads.
 type Standing<I> = (Way<I>, Option<I>);
 
 impl<I: Id> Spanning<I> {
-    /// A node with this list of neighbours. An entry that occurs again does not count, nor does
-    /// its own.
+    /// A node with this list of neighbours. Repeated entries and the node itself do not count.
     pub fn new(me: I, list: impl IntoIterator<Item = I>) -> Self {
         let others = list.into_iter().filter(|peer| *peer != me);
         let neighbours: BTreeMap<I, Neighbour<I>> =
@@ -180,7 +180,7 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// For the study: claim this degree in the place of its own.
+    /// For the study: claim this degree instead of the node's own.
     #[must_use]
     pub const fn claiming(mut self, degree: u32) -> Self {
         self.degree = degree;
@@ -234,24 +234,23 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// The best way to a root so far: the ancestors, the root first; none if it is the node
-    /// itself.
+    /// The ancestors on the best path so far, the root first; none if the root is the node itself.
     pub fn ancestors(&self) -> &[I] {
         let path = self.told.path.as_slice();
         path.split_last().map_or(&[], |(_, ancestors)| ancestors)
     }
 
-    /// How many roots it has followed since the last tick; at most [`MAX_ROOTS`].
+    /// How many roots this node has followed since the last tick; at most [`MAX_ROOTS`].
     pub fn roots(&self) -> usize {
         self.nearest.len()
     }
 
-    /// What it has told since the last tick; at most [`BUDGET`].
+    /// How much of its budget this node has used since the last tick; at most [`BUDGET`].
     pub fn spent(&self) -> usize {
         self.spent.into()
     }
 
-    /// Whom it takes for its neighbours.
+    /// The peers that this node takes for its neighbours.
     pub fn neighbours(&self) -> impl ExactSizeIterator<Item = I> + '_ {
         self.neighbours.keys().copied()
     }
@@ -261,13 +260,13 @@ impl<I: Id> Spanning<I> {
         &self.told
     }
 
-    /// Whether a peer is one of them.
+    /// Whether a peer is a neighbour.
     pub fn has_neighbour(&self, peer: I) -> bool {
         self.neighbours.contains_key(&peer)
     }
 
-    /// The peer can be spoken to. A peer that is not in the list becomes a neighbour with its
-    /// first claim.
+    /// A link to the peer is up. A peer that is not in the list becomes a neighbour with its first
+    /// claim.
     fn meet<M: From<Message<I>>, T, E>(&mut self, peer: I, out: &mut Outbox<I, M, T, E>) {
         if self.listed.contains(&peer) {
             self.neighbours.entry(peer).or_default();
@@ -279,11 +278,11 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// Repeat what was lost on the way, which also shows that this node lives; and go on
-    /// without the silent.
+    /// Repeat the claim, which may have been lost and shows that this node lives. Then go on
+    /// without the silent neighbours.
     fn tick<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let is_quiet = !std::mem::replace(&mut self.has_news, false);
-        // Before the first word the others may not have started.
+        // Before the first message of a neighbour the others may not have started.
         let has_waited = is_quiet && (self.has_heard || self.neighbours.is_empty());
         self.has_waited |= has_waited;
         self.neighbours.retain(|_, neighbour| {
@@ -323,8 +322,8 @@ impl<I: Id> Spanning<I> {
         is_news
     }
 
-    /// Choose the best claim, and tell everybody if it is another one. Whether the node is
-    /// complete concerns the parent alone.
+    /// Choose the best claim, and tell all neighbours if it has changed. A change of completeness
+    /// alone is told to the parent only.
     fn decide<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let (way, path) = self.best();
         let degree = way.0.0;
@@ -356,16 +355,16 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// The way that it goes by.
+    /// The path of this node's own claim.
     fn standing(&self) -> Way<I> {
         let root = self.told.root().unwrap_or(self.me);
         (Reverse(self.told.degree), root, self.ancestors().len())
     }
 
-    /// Whether a way is as short as the shortest to that root since the last tick. A longer one may
-    /// lead through nodes that have lost the root as well and do not know it yet: if they took such
-    /// ways, neighbours of each other would try all paths among them, one by one. Babel (RFC 8966)
-    /// calls a way feasible in this sense.
+    /// Whether a path is as short as the shortest to that root since the last tick. A longer one
+    /// may lead through nodes that have lost the root as well and do not know it yet. Neighbours
+    /// that took such paths would try all paths among themselves, one by one. Babel (RFC 8966)
+    /// calls a path feasible in this sense.
     fn is_feasible(&self, way: Way<I>) -> bool {
         let nearest = self.nearest.get(&(way.0, way.1));
         nearest.is_none_or(|nearest| way.2 <= *nearest)
@@ -377,7 +376,7 @@ impl<I: Id> Spanning<I> {
             let claim = neighbour.claim.as_ref()?;
             let is_way = !claim.path.contains(&self.me) && claim.path.len() < Claim::<I>::MAX_PATH;
             let way = (Reverse(claim.degree), claim.root()?, claim.path.len());
-            // Who has its place has a way, however long.
+            // A neighbour with a place has a path, however long.
             let is_open = neighbour.is_placed || self.is_feasible(way);
             (is_way && is_open).then_some(((way, Some(*peer)), claim))
         });
@@ -390,8 +389,8 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// All neighbours have its root, and those below it are complete. Who has no neighbour yet
-    /// waits for one.
+    /// Whether all neighbours claim this node's root, and all nodes below it are complete. A node
+    /// without a neighbour waits for one.
     fn is_complete(&self) -> bool {
         let root = (self.told.degree, self.told.root());
         let has_met = self.has_waited || !self.neighbours.is_empty();

@@ -3,7 +3,7 @@ use crate::outbox::Effect;
 
 type Out = Outbox<u32, Message<u32>>;
 
-/// Node 5, which lists 3, 7 and 9, with all of them met; what it told is drained.
+/// Node 5, which lists 3, 7 and 9; it has met all of them, and its messages are drained.
 fn met() -> (Spanning<u32>, Out) {
     let (mut node, mut out) = (Spanning::new(5, [3, 7, 9, 5, 3]), Out::new());
     for peer in [3, 7, 9] {
@@ -111,10 +111,10 @@ fn who_is_complete_tells_its_parent_alone() {
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], false));
     let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
     let _ = told(&mut out);
-    // Node 7 hangs below it and is not complete; node 9 hangs elsewhere.
+    // Node 7 hangs below node 5 and is not complete; node 9 hangs elsewhere.
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], true));
     assert_eq!(told(&mut out), [(3, claim(9, &[1, 3, 5], true))]);
-    // Another root is heard of: it is not complete any more.
+    // Node 5 learns of another root: it is not complete any more.
     let _ = says(&mut node, &mut out, claim(10, &[0, 9], false));
     assert!(told(&mut out).iter().all(|(_, claim)| !claim.is_complete));
 }
@@ -139,7 +139,7 @@ fn a_node_goes_below_a_placed_neighbour_the_one_of_its_claim_if_that_comes_in_ti
 #[test]
 fn the_silent_are_waited_for_until_nobody_further_speaks() {
     let (mut node, mut out) = met();
-    // Nobody has spoken: the others may not have started.
+    // No neighbour has spoken: the others may not have started.
     for _ in 0..9 {
         assert_eq!(node.handle(Input::Tick, &mut out), Outcome::Nothing);
     }
@@ -186,7 +186,7 @@ fn a_longer_way_to_a_root_that_was_near_is_taken_after_a_tick() {
     assert_eq!(node.ancestors(), [3]);
     let _ = node.handle(Input::Lost(3), &mut out);
     assert_eq!(node.ancestors(), [1, 9], "a root of lower degree");
-    // Another way that is as short as the first one was.
+    // Another path, as short as the first one was.
     let _ = says(&mut node, &mut out, claim(9, &[3], false));
     assert_eq!(node.ancestors(), [3]);
     let _ = node.handle(Input::Lost(3), &mut out);

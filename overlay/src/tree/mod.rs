@@ -10,11 +10,11 @@
 //!     └──── Lead from a tree that beats mine ──── root ◀───────┘
 //! ```
 //!
-//! Every claim is repeated with the beat, so forged or lost state heals: a Lead
-//! to somebody else's child is answered with Detach, a Size from somebody else's
-//! child is taken as an Attach.
+//! Every claim is repeated with the beat, so forged or lost state heals. A node that gets a Lead
+//! from a node that is not its parent answers with Detach. A node that gets a Size from a node that
+//! is not its child takes it as an Attach.
 //!
-//! Not here: who is dead (`detector`), sizes and ranks (`census`).
+//! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
 mod repair;
 mod scramble;
@@ -34,8 +34,7 @@ use crate::ring::Family;
 use crate::seam::Out;
 use crate::{Id, noise::Noise};
 
-/// How many askers an orphan remembers until it is anchored; further ones are
-/// not remembered and ask again by themselves.
+/// How many askers an orphan remembers until it is anchored. Further ones ask again by themselves.
 const MAX_WAITING: usize = 64;
 
 /// The tree layer of one node.
@@ -43,25 +42,25 @@ const MAX_WAITING: usize = 64;
 pub struct Tree<I> {
     me: I,
     limits: Limits,
-    /// The place to ask for under the configured parent.
+    /// The place that this node asks its configured parent for.
     slot: Order,
     /// The configured parent.
     deployed: Option<I>,
     parent: Option<I>,
     order: Order,
-    /// The parent that was lost last, and the place there.
+    /// The parent that was lost last, and this node's place there.
     former: Option<(I, Order)>,
-    /// The parent that has restarted, in the first round of asking.
+    /// The parent that has restarted, during the first round of asking.
     restarted: Option<I>,
     anchored: bool,
     path: Vec<Step<I>>,
-    /// My own standing, should I be a root.
+    /// This node's own key, for the case that it is a root.
     key: RootKey<I>,
     root: RootKey<I>,
     heirs: ArrayVec<I, MAX_HEIRS>,
     children: Vec<Child<I>>,
     seek: Option<Seek<I>>,
-    /// Orphans that asked before this node was anchored.
+    /// Orphans that asked for a place before this node was anchored.
     waiting: Vec<(I, Order)>,
     established: bool,
     leaving: bool,
@@ -73,26 +72,25 @@ struct Child<I> {
     order: Order,
 }
 
-/// What a tree needs of the layers around it while it handles an input.
+/// The data of other layers that a tree needs to handle an input.
 pub struct Surroundings<'a, I> {
     /// The size of a child's subtree, as far as it is known.
     pub size_of: &'a dyn Fn(I) -> u32,
-    /// Peers to ask for a place when parent, ancestors and heirs are gone,
-    /// nearest first.
+    /// Peers to ask for a place after parent, ancestors and heirs, the nearest first.
     pub contacts: &'a [I],
     /// Whether a peer is taken for down.
     pub is_down: &'a dyn Fn(I) -> bool,
-    /// The root that has just been found gone. Those who have not noticed yet
-    /// still speak of its tree.
+    /// The root that was lately found gone. Nodes that have not noticed yet still name it as the
+    /// root of their tree.
     pub fallen: Option<I>,
     /// The source of jitter.
     pub noise: &'a mut Noise,
-    /// Which bug, if any, it runs with.
+    /// The bug, if any, that the node runs with.
     pub planted: Planted,
 }
 
 impl<I: Id> Tree<I> {
-    /// The tree of a node that is alone so far.
+    /// The tree of a node that is alone.
     pub fn new(me: I, limits: Limits, priority: u32, slot: Option<u32>) -> Self {
         let key = RootKey {
             weight: 0,
@@ -121,22 +119,23 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// Wait for [`Tree::start`] without a place: askers are kept until then.
+    /// Stay without a place until [`Tree::start`]; askers are remembered until then.
     pub const fn hold(&mut self) {
         self.anchored = false;
     }
 
-    /// The place to ask for under the parent that it starts with.
+    /// Set the slot to ask for under the parent that this node starts with.
     pub fn deploy(&mut self, slot: u32) {
         self.slot = Order::deployed(slot);
     }
 
-    /// Become a root after so many rounds of asking at the start in vain, if that is sooner.
+    /// Become a root after this number of unsuccessful rounds at the start, unless that happens
+    /// sooner.
     pub fn wait_at_most(&mut self, rounds: u32) {
         self.limits.starting_rounds = self.limits.starting_rounds.min(rounds);
     }
 
-    /// Who this node hangs under.
+    /// The parent of this node.
     pub const fn parent(&self) -> Option<I> {
         self.parent
     }
@@ -161,7 +160,7 @@ impl<I: Id> Tree<I> {
         self.parent.is_none() && self.anchored
     }
 
-    /// How many ancestors there are.
+    /// How many ancestors this node has.
     pub fn depth(&self) -> usize {
         self.path.len()
     }
@@ -171,7 +170,7 @@ impl<I: Id> Tree<I> {
         self.path.iter().map(|step| step.id)
     }
 
-    /// The tree's root and its standing, as last told.
+    /// The key of the tree's root, as last told.
     pub const fn root(&self) -> RootKey<I> {
         self.root
     }
@@ -201,8 +200,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A child's Size came: true if it is a child. Somebody else's is taken as
-    /// an Attach, which mends a child list that has lost it.
+    /// A Size came. Returns whether the children changed. A Size from a node that is not a child
+    /// counts as an Attach, which repairs a list of children that has lost it.
     pub fn on_report(
         &mut self,
         from: I,
@@ -213,17 +212,17 @@ impl<I: Id> Tree<I> {
             return false;
         }
         if !self.anchored {
-            // Kept waiting it would stay on a cycle that nobody can see, as
-            // no Lead travels to somebody who is in no list of children.
+            // The sender must not be kept waiting: it might stay on a cycle that no node can see,
+            // as no Lead travels to a node that is in no list of children.
             out.send(from, Message::Refuse(Refusal::Unanchored));
             return false;
         }
         self.on_attach(from, Claim::Orphan, Order::default(), around, out)
     }
 
-    /// With the beat: mend what contradicts itself, go on with a search that has
-    /// stalled, and, if it is time, tell each child a digest of where it hangs.
-    /// Returns whether parent or children changed.
+    /// With the beat: repair contradictions, continue a search that has stalled, and, with
+    /// `to_children`, send each child the digest of its Lead. Returns whether parent or children
+    /// changed.
     pub fn beat(
         &mut self,
         beats_to_stall: u32,
@@ -238,19 +237,19 @@ impl<I: Id> Tree<I> {
         changed
     }
 
-    /// Tell one child, if it is one, the digest of where it hangs.
+    /// Send one child, if it is one, the digest of its Lead.
     pub fn tell_digest(&self, child: I, out: &mut Out<I>) {
         if let Some(child) = self.children.iter().find(|known| known.id == child) {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
         }
     }
 
-    /// Tell the parent by which Lead this node goes.
+    /// Tell the parent the digest of the Lead that this node goes by.
     pub fn check(&self, parent: I, out: &mut Out<I>) {
         out.send(parent, Message::Check(digest_of(&self.lead_as_told())));
     }
 
-    /// A transient fault may leave a state that no message would ever correct.
+    /// Repair states that no message would ever correct, as a transient fault may leave them.
     fn mend(&mut self, out: &mut Out<I>) -> bool {
         let before = (self.parent, self.children.len());
         self.parent = self.parent.filter(|id| *id != self.me);
@@ -274,7 +273,8 @@ impl<I: Id> Tree<I> {
         before != (self.parent, self.children.len())
     }
 
-    /// The weight of this node's tree if it is a root: ⌊log2 of its size⌋.
+    /// Take the size of this node's subtree. The weight of its tree, if the node is a root, is
+    /// ⌊log2⌋ of it.
     pub fn set_size(&mut self, size: u32, out: &mut Out<I>) {
         let weight = size.max(1).ilog2() as u8;
         if self.key.weight != weight {
@@ -286,7 +286,7 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// Say goodbye to parent and children, and accept nobody any more.
+    /// Say goodbye to parent and children, and accept no child any more.
     pub fn leave(&mut self, out: &mut Out<I>) {
         self.leaving = true;
         self.seek = None;
@@ -332,7 +332,7 @@ impl<I: Id> Tree<I> {
                 out.send(from, Message::Lead(self.lead_for(child)));
                 return false;
             }
-            // It has learned where among its siblings its rank is.
+            // The child has learned the place of its rank among its siblings.
             self.children.remove(at);
             self.adopt(from, order, out);
             return true;
@@ -369,7 +369,7 @@ impl<I: Id> Tree<I> {
         self.announce_heirs(out);
     }
 
-    /// A root's heirs are its first children.
+    /// Announce the heirs of a root: its first children.
     fn announce_heirs(&mut self, out: &mut Out<I>) {
         if !self.is_root() {
             return;
@@ -414,12 +414,12 @@ impl<I: Id> Tree<I> {
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
-        // An heir will be root itself as soon as it notices, and a root that is back speaks
-        // for itself.
+        // An heir of a fallen root becomes root itself as soon as it notices. A root that is back
+        // may name itself.
         let is_fallen = around.fallen == Some(lead.root.id)
             && lead.root.id != from
             && !self.heirs.contains(&from);
-        // A better place is one in this tree; trees are merged by their roots.
+        // A better place must be in this tree; only roots merge trees.
         let is_other = self.parent.is_some() && lead.root.id != self.root.id;
         // A parent that has restarted as a root of its own has no tree yet.
         let is_new = self.restarted == Some(from) && lead.root.id == from;
@@ -431,7 +431,7 @@ impl<I: Id> Tree<I> {
         }
         self.end_seek(out);
         self.restarted = None;
-        // A better place was found: counted in both, this node would be two.
+        // A better place was found. The former parent must not count this node as well.
         if let Some(left) = self.parent.replace(from) {
             out.send(left, Message::Detach);
         }
@@ -441,8 +441,8 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    /// Take over what the parent says. On a cycle, which shows as oneself on
-    /// one's own path, only the smallest id drops its parent.
+    /// Take over the parent's Lead. A node that finds itself on its own path is on a cycle; only
+    /// the smallest id of the cycle drops its parent.
     fn follow_lead(
         &mut self,
         lead: Lead<I>,
@@ -497,7 +497,7 @@ impl<I: Id> Tree<I> {
         false
     }
 
-    /// A child goes by this Lead; who is none is taken in, as with its report.
+    /// A child goes by this Lead. A sender that is not a child is taken in, as with a Size.
     fn on_check(
         &mut self,
         from: I,

@@ -1,5 +1,4 @@
-//! Repair and merging: what a node does without a parent, and when it meets
-//! another tree.
+//! Repair and merging: what a node does without a parent, and when it meets another tree.
 
 use super::seek::Candidate;
 use super::{Claim, Message, Order, RootKey, Seek, Surroundings, Tree};
@@ -7,10 +6,10 @@ use crate::Id;
 use crate::config::{RETRY_MAX, STAGGER};
 use crate::seam::{Event, Out, Timer};
 
-/// How many of the nearest ancestors an orphan asks.
+/// How many of its nearest ancestors an orphan asks.
 const ANCESTORS: usize = 3;
-/// Rounds of asking everybody before an orphan that once had a parent becomes
-/// its own root; an heir waits for one.
+/// After how many rounds of asking an orphan that once had a parent becomes its own root; an heir
+/// waits for one round.
 const PATIENCE: u32 = 3;
 
 impl<I: Id> Tree<I> {
@@ -29,16 +28,15 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, first.into_iter().chain(rest), around, out);
     }
 
-    /// The configured place of a node that has not had any yet: its parent may start later
-    /// than itself.
+    /// The configured place of a node that never had one: its parent may start later than the node.
     fn deployed_place(&self) -> Option<Candidate<I>> {
         let parent = self.deployed.filter(|_| !self.established);
         let order = self.slot.clone();
         parent.map(|id| Candidate { id, order })
     }
 
-    /// Ask `peer`, whose rank is `distance` below this node's, for the place next
-    /// to it in preorder; the parent is kept until it says yes.
+    /// Ask `peer`, whose rank is `distance` below this node's, for the place next to it in
+    /// preorder. The node keeps its parent until `peer` agrees.
     pub fn move_under(
         &mut self,
         peer: I,
@@ -54,8 +52,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A peer is gone for good: it left, was found dead, or has restarted.
-    /// Returns whether parent or children changed.
+    /// A peer is gone for good: it left, was found dead, or has restarted. Returns whether parent
+    /// or children changed.
     pub fn on_gone(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
         if self.parent == Some(peer) {
             return self.orphan(Some(peer), around, out);
@@ -63,9 +61,9 @@ impl<I: Id> Tree<I> {
         self.on_detach(peer, out)
     }
 
-    /// A peer has restarted and forgotten what it was to this node. Asked first
-    /// for the old place, a parent costs no other link; a root has forgotten the
-    /// epoch too, which its heir still knows.
+    /// A peer has restarted and forgotten its relation to this node. A restarted parent is asked
+    /// first for the old place, which costs no further link. A restarted root has forgotten the
+    /// epoch too, which its heir still knows, so it counts as gone.
     pub fn on_restarted(
         &mut self,
         peer: I,
@@ -84,7 +82,7 @@ impl<I: Id> Tree<I> {
     /// Continue the search: ask the next candidate, or end a round.
     pub fn on_seek_timer(&mut self, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
         if self.parent.is_some() {
-            // It only wanted a better place, and has not got it.
+            // The search was for a better place, and has not found one.
             self.seek = None;
         }
         let Some(seek) = &mut self.seek else {
@@ -115,7 +113,7 @@ impl<I: Id> Tree<I> {
         false
     }
 
-    /// An orphan without a search, or one whose timer was lost, searches again.
+    /// An orphan searches again if it has no search, or if the timer of its search was lost.
     pub(super) fn restart_stalled_seek(
         &mut self,
         beats_to_stall: u32,
@@ -150,7 +148,7 @@ impl<I: Id> Tree<I> {
         out.arm(Timer::Seek, around.noise.jitter(pause));
     }
 
-    /// Say to a lost contact which tree this is.
+    /// Tell a lost contact which tree this is.
     pub fn probe(&self, contact: I, out: &mut Out<I>) {
         if self.anchored && !self.leaving {
             out.send(contact, Message::Probe(self.root));
@@ -165,7 +163,7 @@ impl<I: Id> Tree<I> {
         out: &mut Out<I>,
     ) -> bool {
         if self.parent == Some(from) {
-            // It is full and I am none of its children.
+            // The sender is full, and this node is not its child.
             return self.orphan(None, around, out);
         }
         let Some(seek) = &mut self.seek else {
@@ -196,8 +194,8 @@ impl<I: Id> Tree<I> {
         false
     }
 
-    /// Lose the parent and look for another; `lost` is set if it is dead rather
-    /// than unwilling.
+    /// Lose the parent and look for another; `lost` is set if the parent is dead, not only
+    /// unwilling.
     pub(super) fn orphan(
         &mut self,
         lost: Option<I>,
@@ -225,10 +223,10 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    /// The nearest ancestors above the lost parent that are not known to be down
-    /// and the root, with the place it had there: all stand before it in the ring.
-    /// Then the root's heirs. Under an heir the place is behind its own children,
-    /// in the old order.
+    /// The candidates to ask first. These are the nearest ancestors above the lost parent that are
+    /// not known to be down, and the root, each with the place that this subtree had there: all of
+    /// them stand before it in the ring. Then the root's heirs; under an heir the place is behind
+    /// the heir's own children, in the old order.
     fn first_candidates(&self, lost: Option<I>, around: &Surroundings<'_, I>) -> Vec<Candidate<I>> {
         let mut candidates = Vec::new();
         let mut order = self.order.clone();
@@ -293,8 +291,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// Another tree's member asks which tree this is. The one that yields is
-    /// told, and its root comes.
+    /// A member of another tree asks which tree this is. If that tree yields, its member is told;
+    /// if this tree yields, its root is told and goes there.
     pub(super) fn on_probe(
         &mut self,
         from: I,
@@ -321,9 +319,9 @@ impl<I: Id> Tree<I> {
         self.on_offer(key, from, around, out)
     }
 
-    /// All candidates of an orphan may be dead. After it has asked all of them without success,
-    /// it also asks a peer that probes it: probes come from members of a tree. A probe that names
-    /// a fallen root counts only if that root itself has sent it.
+    /// All candidates of an orphan may be dead. After it has asked them all without success, it
+    /// also asks a peer that probes it, as probes come from members of a tree. A probe that names a
+    /// fallen root counts only if that root itself has sent it.
     fn ask_prober(
         &mut self,
         from: I,
@@ -343,8 +341,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A tree that beats this one is offered: the root goes there, everybody
-    /// else passes the offer up.
+    /// A tree that beats this one is offered: the root goes there, and every other node passes the
+    /// offer to its parent.
     pub(super) fn on_offer(
         &mut self,
         root: RootKey<I>,
@@ -361,7 +359,7 @@ impl<I: Id> Tree<I> {
             out.send(parent, Message::Offer { root, via });
             return false;
         }
-        // Of a fallen root only its own word counts.
+        // An offer of a fallen root counts only if that root itself has sent it.
         let is_fallen = around.fallen == Some(root.id) && via != root.id;
         if self.seek.is_none() && via != self.me && !is_fallen {
             let order = Order::default();
@@ -369,7 +367,7 @@ impl<I: Id> Tree<I> {
                 id,
                 order: order.clone(),
             };
-            // Back to the place that was this root's before it had to be one.
+            // Go back to the place that this root had before it had to become one.
             let former = self
                 .former
                 .clone()

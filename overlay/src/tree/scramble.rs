@@ -5,8 +5,8 @@ use crate::tree::{Claim, MAX_HEIRS};
 use crate::{Id, noise::Noise};
 
 impl<I: Id> Tree<I> {
-    /// Overwrite what this layer knows of others with noise over `peers`. What
-    /// was configured, and a command to leave, stay.
+    /// Overwrite this layer's knowledge of other nodes with noise over `peers`. The configuration,
+    /// and a command to leave, stay.
     pub fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
         let mut few = |most: u64| -> Vec<I> {
             let count = noise.next() % (most + 1);

@@ -1,21 +1,21 @@
-//! The search for a parent: candidates are asked in order, staggered, and the
-//! first that says yes is taken.
+//! The search for a parent: candidates are asked in order, with pauses, and the first that agrees
+//! becomes the parent.
 
 use super::{Claim, Order};
 
 /// The most candidates that one search holds; further ones are left out.
 pub(super) const MAX_CANDIDATES: usize = 24;
-/// How many of those asked a search remembers; the oldest is forgotten first,
-/// and its late yes is then answered with Detach.
+/// How many asked candidates a search remembers. The oldest is forgotten first, and its late Lead
+/// is then answered with Detach.
 const MAX_ASKED: usize = 64;
-/// The most redirects that one search follows; they only ever lead downwards,
-/// so more than the greatest depth means a liar.
+/// The most redirects that one search follows. Redirects only lead downwards, so more than the
+/// greatest depth come from a liar.
 const MAX_REDIRECTS: u8 = 64;
 
-/// Somebody who may become the parent.
+/// A node that may become the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Candidate<I> {
-    /// Whom to ask.
+    /// The node to ask.
     pub(super) id: I,
     /// The place to ask for among its children.
     pub(super) order: Order,
@@ -29,15 +29,14 @@ pub(super) struct Seek<I> {
     next: usize,
     asked: Vec<I>,
     redirects: u8,
-    /// How many times all candidates have been asked in vain.
+    /// How many times all candidates have been asked without success.
     pub(super) rounds: u32,
-    /// Beats since the last question.
+    /// Beats since the last candidate was asked.
     pub(super) silent_beats: u32,
 }
 
 impl<I: Copy + Eq> Seek<I> {
-    /// A search among `candidates`, of which only the first
-    /// [`MAX_CANDIDATES`] different ones count.
+    /// A search among `candidates`; only the first [`MAX_CANDIDATES`] different ones count.
     pub(super) fn new(claim: Claim<I>, candidates: impl IntoIterator<Item = Candidate<I>>) -> Self {
         let mut search = Self {
             claim,
@@ -70,12 +69,12 @@ impl<I: Copy + Eq> Seek<I> {
         self.next >= self.candidates.len()
     }
 
-    /// What the seeker says it is.
+    /// Why the node asks to be attached.
     pub(super) const fn claim(&self) -> Claim<I> {
         self.claim
     }
 
-    /// The next candidate of this round, which from now on counts as asked.
+    /// The next candidate of this round, which now counts as asked.
     pub(super) fn ask_next(&mut self) -> Option<Candidate<I>> {
         let candidate = self.candidates.get(self.next)?.clone();
         self.next += 1;
@@ -92,7 +91,7 @@ impl<I: Copy + Eq> Seek<I> {
         }
     }
 
-    /// A peer that is no candidate, and that shows by itself that it stands in a tree.
+    /// Ask a peer that is no candidate, but has shown that it is in a tree.
     pub(super) fn ask_also(&mut self, id: I) -> Candidate<I> {
         self.note_asked(id);
         Candidate {
@@ -101,13 +100,13 @@ impl<I: Copy + Eq> Seek<I> {
         }
     }
 
-    /// Whether `id` has been asked in this search, so that its yes counts.
+    /// Whether `id` was asked in this search, so that its Lead counts.
     pub(super) fn has_asked(&self, id: I) -> bool {
         self.asked.contains(&id)
     }
 
-    /// The place that was asked for at `from`, if `from` may redirect us to
-    /// `to`, which then counts as asked.
+    /// The candidate `to`, to which `from` redirects; it now counts as asked. None if `from` was
+    /// not asked, or after too many redirects.
     pub(super) fn follow(&mut self, from: I, to: I) -> Option<Candidate<I>> {
         if !self.has_asked(from) || self.redirects >= MAX_REDIRECTS {
             return None;

@@ -1,4 +1,4 @@
-//! What is believed of what is said.
+//! Which rumours a node believes.
 
 use super::*;
 use crate::message::detector::union;
@@ -82,7 +82,7 @@ fn a_link_is_asked_before_it_is_believed_to_be_down() {
     assert!(!rumours.is_down(7), "it may yet answer");
     rumours.witness(7);
     assert!(rumours.is_down(7));
-    // Others reach it; this node does not.
+    // Other nodes reach the peer; this node does not.
     for news in [News::Denied, News::Stale] {
         assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), news);
         assert!(rumours.is_down(7));
@@ -91,7 +91,7 @@ fn a_link_is_asked_before_it_is_believed_to_be_down() {
     assert_eq!(rumours.hear(says(true, 4, 1), Some(4), false), News::Denied);
     assert_eq!(rumours.contradict(7), Some(says(false, 4, 0)));
     assert!(!rumours.is_down(7) && rumours.contradict(7).is_none());
-    // Said again it is asked again, but not passed on again.
+    // A repeated accusation is asked about again, but not passed on again.
     rumours.tell();
     assert_eq!(
         rumours.hear(says(false, 4, 0), Some(4), false),

@@ -1,4 +1,4 @@
-//! Goodbyes at the detector of node 0, with links to the lives 10 of 1, 2 and 3.
+//! Goodbyes at the detector of node 0, whose links lead to life 10 of each of 1, 2 and 3.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn said(bed: &mut Bed, from: u32, peer: u32, boot: u64) -> Vec<(u32, Verdict)> {
     bed.hear(from, Message::Goodbye(goodbye(peer, boot)))
 }
 
-/// To whom goodbyes were sent, and whose.
+/// The receivers of goodbyes, each with the peer that the goodbye is about.
 fn sent(bed: &mut Bed) -> Vec<(u32, u32)> {
     let all = bed.sent().into_iter();
     let goodbyes = all.filter_map(|(to, message)| match message {
@@ -21,7 +21,7 @@ fn sent(bed: &mut Bed) -> Vec<(u32, u32)> {
     goodbyes.collect()
 }
 
-/// Share what is new, and say to whom goodbyes were sent.
+/// Share what is new. Returns the receivers of goodbyes, as [`sent`] does.
 fn shared(bed: &mut Bed) -> Vec<(u32, u32)> {
     bed.sent();
     let links = Links {
@@ -41,7 +41,7 @@ fn a_goodbye_is_passed_on_once_and_is_no_accusation() {
     assert_eq!(said(&mut bed, 2, 7, 3), []);
     assert_eq!(shared(&mut bed), []);
     assert!(bed.told().is_empty(), "no rumour goes round");
-    // It does not expire, as a rumour would.
+    // A goodbye does not expire as soon as a rumour would.
     let rumour = life_of_rumours(&bed.detector.pace);
     for _ in 0..2 * rumour {
         bed.beat();
@@ -53,17 +53,17 @@ fn a_goodbye_is_passed_on_once_and_is_no_accusation() {
 #[test]
 fn a_goodbye_counts_for_its_life_alone() {
     let mut bed = Bed::new(Planted::NONE);
-    // The link is of a later life.
+    // The link is to a later life.
     assert_eq!(said(&mut bed, 2, 1, 9), []);
     assert_eq!(said(&mut bed, 2, 1, 10), [(1, Verdict::Left(10))]);
-    // The same life is seen once more, as it was dialled; then the next one comes.
+    // The life that left comes up once more, as it was dialled; then the next one comes.
     assert!(!bed.detector.on_link_up(1, 10, &mut bed.out));
     assert!(bed.detector.has_left(1));
     assert!(bed.detector.on_link_up(1, 11, &mut bed.out));
     assert!(!bed.detector.is_down(1));
     bed.boots.insert(1, 11);
     assert_eq!(said(&mut bed, 2, 1, 10), [], "an old one, once more");
-    // Without a link: word of a later life ends it, of an earlier one does not.
+    // Without a link: word of a later life ends the goodbye, word of an earlier one does not.
     said(&mut bed, 2, 7, 3);
     bed.beat();
     let is_up = |boot| Rumour {
@@ -85,10 +85,10 @@ fn late_words_bring_nobody_back() {
     said(&mut bed, 2, 1, 10);
     assert!(bed.detector.is_late(1) && !bed.heard(1));
     assert!(bed.detector.has_left(1));
-    // A living member whose goodbye is corrupted is heard in the end.
+    // A live member is heard again in the end, even if its goodbye is corrupted.
     (0..20).for_each(|_| _ = bed.beat());
     assert!(bed.heard(1) && !bed.detector.is_down(1));
-    // Without a link to that life what comes is from another one.
+    // Without a link to the life that left, a message comes from another life.
     said(&mut bed, 2, 7, 3);
     assert!(bed.heard(7) && !bed.detector.is_down(7));
 }
@@ -109,7 +109,7 @@ fn who_missed_a_goodbye_is_told() {
     assert!(bed.detector.has_left(7));
 }
 
-/// The other way round: a rumour that came first is outdone.
+/// The other way round: a goodbye outdoes a rumour that came first.
 #[test]
 fn a_goodbye_outdoes_a_rumour() {
     let mut bed = Bed::new(Planted::NONE);
@@ -131,7 +131,7 @@ fn a_node_that_leaves_tells_all_its_links() {
     assert_eq!(said(&mut bed, 1, 0, 5), [], "it knows");
 }
 
-/// Its signature is good for ever: anybody may say it again, and nobody may believe it.
+/// The signature of an old goodbye stays valid: anybody may repeat it, and no node may believe it.
 #[test]
 fn an_outdated_goodbye_is_answered_with_the_later_life() {
     let mut bed = Bed::new(Planted::NONE);
@@ -145,8 +145,8 @@ fn an_outdated_goodbye_is_answered_with_the_later_life() {
     }
 }
 
-/// A node that joins tells the goodbyes that it holds over its first links. It hears of a
-/// return from a peer that has no link to the returned member either.
+/// A node that joins sends its goodbyes over its first links. A peer that has no link to the
+/// returned member either tells it of the return.
 #[test]
 fn a_goodbye_whose_peer_is_back_is_answered_with_that_by_hearsay() {
     let mut bed = Bed::new(Planted::NONE);
@@ -183,7 +183,7 @@ fn goodbyes_are_asked_about_and_expire() {
     assert!(asked && forgotten);
 }
 
-/// Its goodbye came by another way, and its link after that.
+/// The goodbye came by another way, and the link after it.
 #[test]
 fn words_over_a_link_that_came_after_the_goodbye_are_late() {
     let mut bed = Bed::new(Planted::NONE);
@@ -192,7 +192,7 @@ fn words_over_a_link_that_came_after_the_goodbye_are_late() {
     assert!(!bed.heard(7) && bed.detector.has_left(7));
 }
 
-/// Also if the link to the life that left is still among those that this node knows.
+/// The goodbye ends even if the link to the life that left is still among the links of this node.
 #[test]
 fn word_of_the_next_life_ends_the_goodbye_of_a_linked_peer() {
     let mut bed = Bed::new(Planted::NONE);
@@ -206,7 +206,7 @@ fn word_of_the_next_life_ends_the_goodbye_of_a_linked_peer() {
     assert!(!bed.detector.has_left(1));
 }
 
-/// It may have crossed with word of a return, on a link that was just made.
+/// The goodbye may have crossed with word of a return, on a link that was just made.
 #[test]
 fn a_new_goodbye_is_asked_about_at_the_next_two_beats() {
     let mut bed = Bed::new(Planted::NONE);
@@ -244,7 +244,7 @@ fn goodbyes_are_asked_about_again_in_a_new_epoch() {
     assert_eq!([asks(&mut bed), asks(&mut bed), asks(&mut bed)], [1, 1, 0]);
 }
 
-/// Its process may live: it has lost its state, and its clock is behind.
+/// The peer's process may live: it has lost its state, and its clock is behind.
 #[test]
 fn a_peer_that_does_not_know_of_its_later_life_is_told_what_that_said() {
     let mut bed = Bed::new(Planted::NONE);
@@ -257,7 +257,7 @@ fn a_peer_that_does_not_know_of_its_later_life_is_told_what_that_said() {
     assert!(!bed.detector.has_left(7));
 }
 
-/// Whoever accuses a member that has left says nothing of another life of it.
+/// An accusation of a member that has left does not prove another life of it.
 #[test]
 fn an_accusation_of_a_later_life_ends_no_goodbye() {
     let mut bed = Bed::new(Planted::NONE);

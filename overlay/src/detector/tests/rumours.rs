@@ -1,4 +1,4 @@
-//! What is told of others, and what becomes of it.
+//! Rumours about other peers, and what a node makes of them.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn an_accused_link_is_asked_before_it_is_believed_to_be_down() {
     assert_eq!(bed.judge(), [(3, Verdict::Down)]);
     assert!(bed.heard(3), "contact settles it");
     assert!(!bed.detector.is_down(3));
-    // The accused is told, so that it can answer where others believe it.
+    // The accused is told, so that it can answer where others believe the accusation.
     let told = bed.sent().pop();
     assert_eq!(
         told,
@@ -80,7 +80,7 @@ fn the_accused_answers_once() {
     assert_eq!(bed.told()[&1], [answer]);
     bed.rumour(1, 0, 5);
     assert!(bed.told().is_empty());
-    // An accusation of an earlier life is answered with this one.
+    // An accusation of an earlier life is answered with the present life.
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(1, 0, 3);
     let answer = Rumour {
@@ -126,7 +126,7 @@ fn hearsay_is_doubted_before_every_neighbour_in_turn() {
     assert_eq!(asked, [1, 2, 3].into());
 }
 
-/// The partition in which this node found them out may have ended.
+/// The partition in which this node found those peers down may have ended.
 #[test]
 fn what_was_witnessed_is_doubted_too() {
     let mut bed = Bed::new(Planted::NONE);
@@ -140,7 +140,7 @@ fn what_was_witnessed_is_doubted_too() {
     assert!(bed.sent().iter().any(is_doubt));
 }
 
-/// More peers are down than one message asks about.
+/// More peers are down than one message can ask about.
 #[test]
 fn all_that_are_down_get_their_turn_to_be_asked_about() {
     let mut bed = Bed::new(Planted::NONE);
@@ -185,8 +185,8 @@ fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
     assert!(bed.detector.down().next().is_none());
 }
 
-/// It was linked to before it heard of the earlier life's death, so there was
-/// nothing to take back then.
+/// The node had a link to the later life before it heard of the earlier life's death, so that it
+/// had no accusation to take back at that time.
 #[test]
 fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
     let mut bed = Bed::new(Planted::NONE);
@@ -200,8 +200,8 @@ fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
     assert!(bed.told().is_empty(), "once");
 }
 
-/// A liar has accused it, and those without a link to it believe that: they hear its
-/// answer through those who have one.
+/// A liar has accused peer 3, and nodes without a link to it believe that. They hear its answer
+/// through nodes that have a link.
 #[test]
 fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answer_travels() {
     let mut bed = Bed::new(Planted::NONE);
@@ -222,8 +222,8 @@ fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answ
     assert!(!bed.detector.is_down(3));
 }
 
-/// Peer 3, whose link is of life 10, has answered for a life that never was. Should it
-/// die, that is accused in the life that others know.
+/// Peer 3, whose link is of life 10, has answered for a life that never was. If it dies, it is
+/// accused in the life that others know.
 #[test]
 fn who_has_answered_for_another_life_is_accused_in_it() {
     let own = |incarnation| Rumour {
@@ -244,7 +244,7 @@ fn who_has_answered_for_another_life_is_accused_in_it() {
         witness.heard(1);
     }
     assert_eq!(witness.told()[&1], [accusation(3, u64::MAX, 1)]);
-    // Whoever does not watch it asks it, in whichever life it is accused.
+    // A node that does not watch the peer asks it, in whichever life it is accused.
     for boot in [10, u64::MAX] {
         let mut bed = answered();
         bed.hear(1, Message::Rumours(vec![accusation(3, boot, 1)]));
@@ -297,7 +297,7 @@ fn accusations_beyond_the_bound_are_brought_in_the_next_beat() {
     assert_eq!(accuse(&mut bed), 64);
 }
 
-/// Nobody believes so great a number, so it must not spoil the answers to smaller ones.
+/// No node believes so great a number, so it must not spoil the answers to smaller ones.
 #[test]
 fn an_incredible_accusation_is_not_answered_and_the_next_is() {
     let mut bed = Bed::new(Planted::NONE);
@@ -317,7 +317,7 @@ fn an_incredible_accusation_is_not_answered_and_the_next_is() {
     assert_eq!(answers(1), (vec![], Some(2)));
     assert_eq!(answers(10), (vec![], Some(11)));
     assert_eq!(answers(19), (vec![], Some(20)));
-    // What was believed before is answered so that it can be believed.
+    // An old accusation is answered with a number that its believers can believe.
     assert_eq!(answers(1), (vec![9], None));
 }
 
@@ -363,8 +363,8 @@ fn planted_verdict_without_probe_goes_red() {
     assert!(bed.beat().contains(&(1, Verdict::Down)));
 }
 
-/// It was taken for one of an earlier life, and all that had a link to the dead one told
-/// everybody that it is up.
+/// The accusation was once taken for one of an earlier life, so that all nodes with a link to the
+/// dead peer spread that it is up.
 #[test]
 fn an_accusation_of_an_unknown_life_is_about_the_linked_one() {
     let mut bed = Bed::new(Planted::NONE);
@@ -381,7 +381,7 @@ fn who_believes_an_accusation_of_an_unknown_life_hears_no_news_in_one_of_a_known
     let mut bed = Bed::new(Planted::NONE);
     assert_eq!(bed.rumour(2, 9, 0), [(9, Verdict::ToldDown)]);
     assert_eq!(bed.rumour(3, 9, 4), []);
-    // The accused answers for the life that it has.
+    // The accused answers for its present life.
     let answer = Rumour {
         is_up: true,
         ..accusation(9, 4, 0)
@@ -403,7 +403,7 @@ fn who_has_a_new_link_hears_who_is_down_and_for_how_long_yet() {
     assert_eq!(bed.sent(), [(7, told)]);
 }
 
-/// Else nodes that start one after the other would keep an accusation for ever.
+/// Otherwise nodes that start one after the other would keep an accusation for ever.
 #[test]
 fn what_a_new_link_says_is_not_passed_on_and_believed_for_no_longer() {
     let mut bed = Bed::new(Planted::NONE);
