@@ -1,9 +1,9 @@
-//! A flat arena of ring and finger machines: a million processes in a few
-//! arrays, without threads, sockets or clocks.
+//! A flat arena of ring and finger machines: a million processes in a few arrays, without threads,
+//! sockets or clocks.
 //!
-//! The arena holds the states and runs the rules of one process at a time; a
-//! scheduler ([`synchronous`], [`asynchronous`]) decides whose turn it is and
-//! keeps the messages in between.
+//! The arena holds the states and runs the rules of one process at a time. A scheduler
+//! ([`synchronous`], [`asynchronous`]) decides which process has its turn, and keeps the messages
+//! in between.
 //!
 //! Not here: trees that change, losses and clocks (the world of whole peers).
 
@@ -30,9 +30,9 @@ use tree::Tree;
 /// A message of either layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Message<K> {
-    /// Of the ring.
+    /// A message of the ring.
     Ring(ring::Message<Member>),
-    /// Of the fingers.
+    /// A message of the fingers.
     Finger(fingers::Message<Member, K>),
 }
 
@@ -49,7 +49,7 @@ impl<K> From<fingers::Message<Member, K>> for Message<K> {
 }
 
 impl<K> Message<K> {
-    /// Whether it is an UP or DN of [BMG09] Alg. 2.
+    /// Whether the message is an UP or DN of [BMG09] Alg. 2.
     pub const fn is_introduction(&self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ impl<K> Message<K> {
 }
 
 impl<K> Message<K> {
-    /// The slot it takes between two processes.
+    /// The slot that the message takes between two processes.
     pub const fn slot(&self) -> (bool, u8, u8) {
         match self {
             Self::Ring(message) => (true, message.slot(), 0),
@@ -74,25 +74,25 @@ impl<K> Message<K> {
 /// A message on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Letter<K> {
-    /// Who gets it.
+    /// The process that gets it.
     pub to: Member,
-    /// Who sent it.
+    /// The process that sent it.
     pub from: Member,
-    /// What it says.
+    /// The content of the letter.
     pub message: Message<K>,
 }
 
-/// When spontaneous rules are applied again.
+/// When a process applies its spontaneous rules again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
-    /// As [BMG09] §4 simulates: the ring's in every turn until both neighbours
-    /// are known; the fingers' when those changed.
+    /// As [BMG09] §4 simulates: those of the ring in every turn until both neighbours are known,
+    /// those of the fingers when the neighbours changed.
     UntilQuiet,
-    /// The ring's until the process knows its successor, which is what it looks
-    /// for in them: a process with children applies rule 1 once.
+    /// Those of the ring until the process knows its successor, which it looks for with them. A
+    /// process with children applies rule 1 once.
     UntilSuccessor,
-    /// By the machine's own back-off, one tick per turn, and a visit to one
-    /// level of fingers every so many turns (0: none).
+    /// By the machine's own back-off, one tick per turn. One level of fingers is visited every
+    /// `visit_period` turns (0: never).
     Backoff {
         /// The shortest and longest wait, in turns.
         limits: Limits,
@@ -104,9 +104,9 @@ pub enum Repetition {
 /// The messages that one process has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
-    /// All of them.
+    /// The number of messages of all kinds.
     pub messages: u64,
-    /// UP and DN alone.
+    /// The number of UP and DN messages.
     pub introductions: u32,
 }
 
@@ -119,7 +119,7 @@ pub struct Arena<S: Stamp> {
     fingers: Vec<Fingers<Member, S>>,
     backoffs: Vec<Backoff>,
     turns: Vec<u32>,
-    /// The ring of this process changed since its fingers heard of it.
+    /// For each process, whether its ring changed since its fingers were told.
     is_stale: Vec<bool>,
     received: Vec<Received>,
     rules: Rules,
@@ -128,8 +128,8 @@ pub struct Arena<S: Stamp> {
 }
 
 impl<S: Stamp> Arena<S> {
-    /// A clean start on `tree`: nobody knows anybody but its family and N.
-    /// `stamp` says where the member of a rank stands.
+    /// A clean start on `tree`: each process knows only its family and N. `stamp` gives the stamp
+    /// of the member at a rank.
     pub fn new(tree: Tree, rules: Rules, repetition: Repetition, stamp: impl Fn(u32) -> S) -> Self {
         let population = Population::new(tree.members() as u32).unwrap_or(Population::ONE);
         let processes = tree.processes();
@@ -151,22 +151,22 @@ impl<S: Stamp> Arena<S> {
         }
     }
 
-    /// The tree that it started from.
+    /// The tree of the start.
     pub const fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// How many processes there are, strangers among them.
+    /// The number of processes, strangers included.
     pub const fn processes(&self) -> usize {
         self.tree.processes()
     }
 
-    /// How many are in the tree.
+    /// The number of processes in the tree.
     pub const fn members(&self) -> usize {
         self.tree.members()
     }
 
-    /// The turn of `me` without a message: its spontaneous rules, if due.
+    /// The turn of `me` without a message: apply its spontaneous rules that are due.
     pub fn apply_spontaneous(&mut self, me: Member, post: &mut Vec<Letter<S::Mark>>) {
         let i = me.index();
         let family = self.tree.around(me);
@@ -181,14 +181,14 @@ impl<S: Stamp> Arena<S> {
         if is_due {
             changed |= self.rings[i].apply_spontaneous(&family, &mut self.outbox);
         }
-        // A stranger has no place in the ring yet and hence no fingers.
+        // A stranger has no place in the ring yet, and hence no fingers.
         if i < self.tree.members() {
             changed |= self.apply_finger_rules(me, is_due, changed);
         }
         self.after(me, changed, post);
     }
 
-    /// Every member repeats [BMG09] Alg. 2, rule 1, whatever its timer says.
+    /// Let every member repeat [BMG09] Alg. 2, rule 1, whatever its timer says.
     pub fn repeat_introductions(&mut self, post: &mut Vec<Letter<S::Mark>>) {
         for me in (0..self.members()).map(Member::at) {
             self.fingers[me.index()].refresh(self.rules, &mut self.outbox);
@@ -196,7 +196,7 @@ impl<S: Stamp> Arena<S> {
         }
     }
 
-    /// The turn of the receiver of `letter`.
+    /// The turn of the receiver of `letter`: handle it.
     pub fn deliver(&mut self, letter: Letter<S::Mark>, post: &mut Vec<Letter<S::Mark>>) {
         let Letter { to, from, message } = letter;
         let i = to.index();
@@ -239,12 +239,12 @@ impl<S: Stamp> Arena<S> {
         &self.received
     }
 
-    /// Count what is received from zero again.
+    /// Count received messages from zero again.
     pub fn forget_received(&mut self) {
         self.received.fill(Received::default());
     }
 
-    /// Put any state at all into one process, as memory corruption may.
+    /// Put any state into one process, as corruption of its memory may do.
     pub fn corrupt(
         &mut self,
         me: Member,
@@ -257,7 +257,7 @@ impl<S: Stamp> Arena<S> {
         self.backoffs[me.index()] = backoff;
     }
 
-    /// `me` has known N and its place all along: as if told, but not awakened.
+    /// Let `me` know N and its place as if the census had told it, without waking its rules.
     fn know(&mut self, me: Member, stamp: S) {
         let population = Population::new(self.members() as u32).unwrap_or(Population::ONE);
         let backoff = self.backoffs[me.index()];
@@ -265,13 +265,14 @@ impl<S: Stamp> Arena<S> {
         self.backoffs[me.index()] = backoff;
     }
 
-    /// The census tells `me` its place.
+    /// Let the census tell `me` its place.
     pub fn renumber(&mut self, me: Member, population: Population, stamp: S) {
         let changed = self.fingers[me.index()].renumber(population, stamp);
         self.after(me, changed, &mut Vec::new());
     }
 
-    /// Level 0 if the ring changed, rule 1 if it is due, a visit if it is time.
+    /// Apply finger rules of `me`: level 0 if the ring changed, rule 1 if it is due, and a visit if
+    /// it is time.
     fn apply_finger_rules(&mut self, me: Member, is_due: bool, ring_changed: Changed) -> Changed {
         let i = me.index();
         let fingers = &mut self.fingers[i];
@@ -298,7 +299,7 @@ impl<S: Stamp> Arena<S> {
         changed
     }
 
-    /// [BMG09] §4: quiet once the ring neighbours and first fingers are set.
+    /// [BMG09] §4: a process is quiet once its ring neighbours and first fingers are set.
     fn is_quiet(&self, me: Member) -> bool {
         let i = me.index();
         let fingers = &self.fingers[i];

@@ -1,18 +1,17 @@
-//! Exhaustive checks of the own machines of overlay and collectives in small worlds.
+//! Exhaustive checks of the machines of overlay and collectives in small worlds.
 //!
 //! ```text
 //!   Protocol (ring | fingers)   what a process is, what it does, what is right
-//!   channels                    what is on its way, by slots or bounded queues
+//!   channels                    messages under way, by slots or bounded queues
 //!   model                       stateright's Model over both, and two properties
 //! ```
 //!
-//! The properties: *closure*, no step leads out of a legitimate configuration;
-//! and *recovery*, from every reachable state a bounded number of fair rounds
-//! leads into one. Recovery is run, not inferred: stateright's `eventually`
-//! takes a cycle for an ending.
+//! The properties are *closure*, no step leads out of a legitimate configuration; and *recovery*,
+//! from every reachable state a bounded number of fair rounds leads into one. Recovery is run, not
+//! inferred, as stateright's `eventually` takes a cycle for an ending.
 //!
-//! Not here: time. Any waiting message may arrive next, and any process may
-//! apply its spontaneous rules, which covers every back-off.
+//! Time is not modelled. Any waiting message may arrive next, and any process may apply its
+//! spontaneous rules, which covers every back-off.
 
 pub mod channels;
 pub mod clique;
@@ -32,8 +31,7 @@ use binomesh_overlay::backoff::{Backoff, Limits};
 use binomesh_overlay::{Effect, Outbox, Planted};
 use channels::{Letter, Slotted};
 
-/// A process of a small world, numbered from 1 so that an absent one costs no
-/// memory.
+/// A process of a small world. Numbers start at 1, so that an absent process costs no memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(NonZeroU8);
 
@@ -44,7 +42,7 @@ impl Peer {
         Self(number.unwrap_or(NonZeroU8::MAX))
     }
 
-    /// Its index, counted from 0.
+    /// The index of the process, counted from 0.
     pub const fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -56,17 +54,17 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// What is checked: the machine of every process and what is right for it.
+/// A protocol to check: the machine of every process and the right results.
 pub trait Protocol: Clone + Send + Sync + 'static {
     /// The state of one process.
     type Node: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static;
-    /// What processes send.
+    /// The messages between processes.
     type Message: Slotted + Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static;
 
-    /// How many processes are judged; strangers follow.
+    /// The number of processes that are judged; strangers follow them.
     fn members(&self) -> usize;
 
-    /// The processes that take part without being judged or having a state.
+    /// The number of strangers: they take part, but are not judged and have no state.
     fn strangers(&self) -> usize;
 
     /// The bug to run with, if any.
@@ -75,10 +73,10 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// The state of process `index` number `choice`, until there are no more.
     fn start(&self, index: usize, choice: usize) -> Option<Self::Node>;
 
-    /// A clean state: nothing known.
+    /// The clean state of a process, in which it knows nothing.
     fn clean(&self, index: usize) -> Self::Node;
 
-    /// Every message that could be on its way to `to`.
+    /// Every message that could be under way to `to`.
     fn garbage(&self, to: Peer) -> Vec<Letter<Self::Message>>;
 
     /// The tables of a process, for people.
@@ -109,10 +107,10 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     fn is_legitimate(&self, letter: &Letter<Self::Message>) -> bool;
 }
 
-/// A machine with its back-off; how long it waits is anybody's guess here.
+/// A machine with its back-off. Its waits may have any length here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Timed<T> {
-    /// The machine.
+    /// The machine that is checked.
     pub machine: T,
     backoff: Backoff,
 }
@@ -129,7 +127,7 @@ impl<T> Timed<T> {
         Self { machine, backoff }
     }
 
-    /// Its time has come: whether it may fire.
+    /// The back-off's time has come. Returns whether it may fire.
     pub fn fire(&mut self, planted: Planted) -> bool {
         self.backoff.fire(NOW, planted)
     }

@@ -1,7 +1,6 @@
 //! The command line of `binomesh-bench`: one file per subcommand.
 //!
-//! stdout carries data alone, one object per line with `--json`; progress goes
-//! to stderr.
+//! stdout has only data, with `--json` one object per line. Progress goes to stderr.
 
 pub mod blocks;
 pub mod chaos;
@@ -86,7 +85,7 @@ pub enum Command {
 }
 
 impl Arguments {
-    /// Do it. Exit status: 0 all right, 1 a check failed, 2 usage.
+    /// Run the command. Exit status: 0 all right, 1 a check failed, 2 usage.
     pub fn run(self) -> ExitCode {
         let finding = match self.command {
             Command::Converge(converge) => converge.run(),
@@ -122,29 +121,28 @@ impl Arguments {
                 crate::record::note(format_args!("error: {reason}"));
                 ExitCode::from(1)
             }
-            // Whoever reads our output has left; there is nobody to tell.
+            // The reader of our output has closed it, so there is nowhere to report that.
             Err(Failure::Output(_)) => ExitCode::from(1),
         }
     }
 }
 
-/// A round of healing: the default period of the beat, in which failure detection
-/// counts.
+/// A round of healing: the default period of the beat, by which failure detection counts.
 fn round() -> Duration {
     Pace::default().beat
 }
 
-/// What a command found out.
+/// The verdict of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// Everything held.
+    /// Every check of the command held.
     Good,
-    /// A check failed; the rows say which.
+    /// A check failed; the rows tell which.
     Bad,
 }
 
 impl Finding {
-    /// Good if so.
+    /// `Good` if `is_good`, else `Bad`.
     pub const fn good_if(is_good: bool) -> Self {
         if is_good { Self::Good } else { Self::Bad }
     }
@@ -155,14 +153,14 @@ impl Finding {
 pub enum Failure {
     /// The arguments make no sense together; nothing ran.
     Usage(String),
-    /// It could not be brought to its end.
+    /// The run could not be completed.
     Run(String),
-    /// Its rows could not be printed; the run itself may be done.
+    /// The rows could not be printed; the run itself may be complete.
     Output(std::io::Error),
 }
 
 impl Failure {
-    /// For the reason that `error` states.
+    /// A run that failed for the reason that `error` states.
     pub fn run(error: impl std::fmt::Display) -> Self {
         Self::Run(error.to_string())
     }

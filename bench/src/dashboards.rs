@@ -1,7 +1,7 @@
 //! Grafana's dashboards without Grafana: their queries, asked of a Prometheus and drawn.
 //!
-//! A dashboard is read from the file that Grafana reads. Of its panels this draws `stat`,
-//! `timeseries` and `table`; the variables are replaced by what was chosen for them.
+//! A dashboard is read from the file that Grafana reads. Of its panels, only `stat`, `timeseries`
+//! and `table` are drawn. Its variables are replaced by the values that were chosen for them.
 
 pub mod answer;
 pub mod draw;
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// A dashboard, as far as it is drawn.
+/// A dashboard: the parts of it that are drawn.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Dashboard {
-    /// Its name.
+    /// The name of the dashboard.
     pub title: String,
-    /// From top to bottom, rows among them.
+    /// The panels from top to bottom, rows among them.
     pub panels: Vec<Panel>,
     /// Events that are marked in all its charts.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Dashboard {
 /// Events that are marked in all charts of a dashboard.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Annotations {
-    /// The queries.
+    /// The queries for events.
     #[serde(default)]
     pub list: Vec<Annotation>,
 }
@@ -45,20 +45,20 @@ pub struct Annotation {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Panel {
-    /// What it is.
+    /// The kind of the panel.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its name.
+    /// The name of the panel.
     #[serde(default)]
     pub title: String,
-    /// What it tells.
+    /// The text that explains the panel.
     pub description: Option<String>,
-    /// How wide it is.
+    /// The width of the panel.
     pub grid_pos: GridPos,
-    /// Of a collapsed row: its panels.
+    /// The panels of a collapsed row.
     #[serde(default)]
     pub panels: Vec<Panel>,
-    /// Its queries.
+    /// The queries of the panel.
     #[serde(default)]
     pub targets: Vec<Target>,
     /// How values are shown.
@@ -69,7 +69,7 @@ pub struct Panel {
     pub transformations: Vec<Transformation>,
 }
 
-/// Where a panel is.
+/// The place of a panel on its page.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct GridPos {
     /// How many of 24 columns it takes.
@@ -82,7 +82,7 @@ pub struct GridPos {
 pub struct Target {
     /// The query, with Grafana's variables in it. Queries of other sources have none.
     pub expr: Option<String>,
-    /// What a series is called, with `{{label}}` for the value of a label.
+    /// The name of a series, with `{{label}}` for the value of a label.
     #[serde(default)]
     pub legend_format: String,
     /// Whether its series are not shown.
@@ -93,7 +93,7 @@ pub struct Target {
 /// How values are shown.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct FieldConfig {
-    /// Of all series.
+    /// The settings for all series.
     #[serde(default)]
     pub defaults: FieldDefaults,
 }
@@ -101,18 +101,18 @@ pub struct FieldConfig {
 /// How all values of a panel are shown.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct FieldDefaults {
-    /// In what they are measured: a unit of Grafana.
+    /// The unit of the values, a unit of Grafana.
     #[serde(default)]
     pub unit: String,
-    /// The colours of values.
+    /// The thresholds for the colours of values.
     #[serde(default)]
     pub thresholds: Thresholds,
 }
 
-/// The values from which on a colour is shown.
+/// The thresholds of a panel: from each on, values have another colour.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Thresholds {
-    /// From the lowest to the highest.
+    /// The thresholds, from the lowest to the highest.
     #[serde(default)]
     pub steps: Vec<Threshold>,
 }
@@ -120,16 +120,16 @@ pub struct Thresholds {
 /// One step of [`Thresholds`].
 #[derive(Debug, Clone, Deserialize)]
 pub struct Threshold {
-    /// A name of Grafana's: green, orange, red, blue.
+    /// The colour, by Grafana's name: green, orange, red, blue.
     pub color: String,
-    /// From this value on; from the lowest, if it is missing.
+    /// The value from which on the colour is shown; from the lowest, if it is missing.
     pub value: Option<f64>,
 }
 
 /// A transformation of a table.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Transformation {
-    /// Its settings.
+    /// The settings of the transformation.
     #[serde(default)]
     pub options: TransformationOptions,
 }
@@ -138,34 +138,34 @@ pub struct Transformation {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TransformationOptions {
-    /// Columns, and whether they are hidden.
+    /// The names of columns, each with whether it is hidden.
     #[serde(default)]
     pub exclude_by_name: BTreeMap<String, bool>,
-    /// Other names of columns.
+    /// The new names of columns.
     #[serde(default)]
     pub rename_by_name: BTreeMap<String, String>,
 }
 
-/// A folder without dashboards, or a file that is none.
+/// Why dashboards could not be read from a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
-    /// It cannot be read.
+    /// A file or folder cannot be read.
     #[error("cannot read {path}: {reason}; name the folder of the dashboards by --dashboards", path = path.display())]
     Unreadable {
-        /// The file or folder.
+        /// The file or folder that was read.
         path: PathBuf,
-        /// Why not.
+        /// The reason of the operating system.
         reason: std::io::Error,
     },
-    /// It is no dashboard.
+    /// A file is no dashboard.
     #[error("{path} is no dashboard of Grafana: {reason}", path = path.display())]
     Invalid {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// The fault and its line.
         reason: serde_json::Error,
     },
-    /// It has none.
+    /// The folder has no dashboard.
     #[error("{} has no dashboard: no file there ends with .json; name their folder by --dashboards", .0.display())]
     Empty(PathBuf),
 }
@@ -201,13 +201,13 @@ impl Panel {
 }
 
 impl Variables {
-    /// The query as Prometheus is asked it, at points that are so many seconds apart. As in Grafana a
-    /// rate looks at four readings, and at all that are between two points.
+    /// The query that is sent to Prometheus, for points `step` seconds apart. As in Grafana, a rate
+    /// looks at four readings, or at all readings between two points if these are more.
     pub fn fill(&self, query: &str, step: f64) -> String {
         let scrape = self.scrape_seconds as f64;
         let rate = format!("{}s", (step + scrape).max(scrape * 4.0));
         let range = format!("{}s", self.range_seconds);
-        // They stand in strings with double quotes.
+        // The values stand in strings with double quotes.
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         query
             .replace("$__rate_interval", &rate)

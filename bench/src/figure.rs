@@ -6,9 +6,8 @@
 //!      └── charts and claims, from the rows ◀───┘
 //! ```
 //!
-//! A point of a curve is a command line and two fields of its row, so whoever
-//! doubts it can run it again. A claim is a text of a paper, or of ours, and a
-//! judgement that is computed from the same rows.
+//! A point of a curve is a command line and two fields of its row, so a reader can run it again. A
+//! claim is a text of a paper, or of ours, and a judgement that is computed from the same rows.
 //!
 //! Not here: any simulation of its own.
 
@@ -28,50 +27,50 @@ mod start;
 use chart::Chart;
 use laboratory::Laboratory;
 
-/// A figure: what was said, what is drawn, and what comes of it.
+/// A figure: its charts, and the claims that its rows are judged by.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Part of the names of its files.
+    /// The part that the names of its files have in common.
     pub key: &'static str,
-    /// Which figure of which paper it stands for.
+    /// The figure of a paper that it stands for.
     pub source: &'static str,
-    /// What it shows.
+    /// The title of the figure.
     pub title: &'static str,
-    /// How it was made, in a sentence or two.
+    /// The method in a sentence or two.
     pub method: String,
-    /// What is drawn.
+    /// The charts of the figure.
     pub charts: Vec<Chart>,
-    /// Lines whose rows the claims need and no curve has.
+    /// Command lines whose rows are needed by claims but by no curve.
     pub extra: Vec<String>,
-    /// What is judged.
+    /// The claims of the figure, judged by the rows.
     pub claims: fn(&Scale, &Laboratory) -> Vec<Claim>,
 }
 
-/// A text and whether it holds here.
+/// A claim, and whether it holds here.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// What the paper says, or we do.
+    /// The claim of the paper, or ours.
     pub said: String,
     /// Whether the rows agree.
     pub holds: bool,
-    /// What they show.
+    /// The values that the rows show.
     pub found: String,
-    /// Why they differ, where they do.
+    /// The reason why they differ from the claim, if they do.
     pub because: &'static str,
 }
 
-/// How much is simulated.
+/// The scale of the simulations.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// Less of everything: a look, not a measurement.
+    /// Whether everything is smaller: a look, not a measurement.
     pub is_quick: bool,
     /// The most processes of a clean start.
     pub nodes_max: u32,
-    /// Draws the trees, the failures and the packets.
+    /// The seed of the trees, the failures and the packets.
     pub seed: u64,
 }
 
-/// The sizes of the papers end here.
+/// The largest size in the papers.
 const PAPER: u32 = 65_536;
 
 impl Scale {
@@ -80,14 +79,14 @@ impl Scale {
         2..=self.nodes_max.max(8).ilog2()
     }
 
-    /// The largest size that is both here and in the papers' figures.
+    /// The largest size that is simulated here and is in the papers' figures too.
     pub fn paper_nodes(self) -> u32 {
         1 << self.nodes_max.clamp(8, PAPER).ilog2()
     }
 }
 
 impl Figure {
-    /// All of them, in the order of the report.
+    /// All figures, in the order of the report.
     pub fn all(scale: &Scale) -> Vec<Self> {
         vec![
             convergence::asynchronous(scale),
@@ -107,7 +106,7 @@ impl Figure {
         ]
     }
 
-    /// The lines whose rows it needs.
+    /// The command lines whose rows the figure needs.
     pub fn lines(&self) -> impl Iterator<Item = &String> {
         let curves = self.charts.iter().flat_map(|chart| &chart.curves);
         curves.flat_map(|curve| &curve.lines).chain(&self.extra)
@@ -128,7 +127,7 @@ impl Figure {
 }
 
 impl Claim {
-    /// A claim that holds if `holds`; else `because`.
+    /// A claim that holds if `holds`. Else `because` is the reason.
     pub fn new(
         said: impl Into<String>,
         holds: bool,
@@ -143,12 +142,12 @@ impl Claim {
         }
     }
 
-    /// In one word.
+    /// The verdict in one word.
     pub const fn verdict(&self) -> &'static str {
         if self.holds { "holds" } else { "differs" }
     }
 
-    /// In one sentence, or two if it differs.
+    /// The verdict in one sentence, or two if the claim differs.
     pub fn sentence(&self) -> String {
         match self.holds {
             true => format!("Holds: {}.", self.found),
@@ -158,7 +157,7 @@ impl Claim {
     }
 }
 
-/// The lines that run one at a time, as their time and memory are drawn.
+/// The command lines that run one at a time, since their time and memory are drawn.
 pub fn measured_alone(scale: &Scale) -> Vec<String> {
     growth::lines(scale)
 }

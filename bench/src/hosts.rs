@@ -7,8 +7,8 @@
 //!   host 2 ── uplink ═ host2 ┘ and the UDP relay, for delay and duplicates
 //! ```
 //!
-//! All namespaces are held by processes of this one, and none has a name. So they and all
-//! that is in them go with this process, however it ends. Nothing here touches the network
+//! All namespaces are held by child processes of this one, and none has a name. So the namespaces
+//! and everything in them end with this process, however it ends. Nothing here touches the network
 //! of the machine: [`namespace::enter`] comes first.
 //!
 //! | fault | by |
@@ -32,7 +32,7 @@ use std::io;
 /// The most hosts of a testbed.
 pub const HOSTS_MAX: u32 = 254;
 
-/// A testbed was not made, or a fault was not done to it.
+/// Why a testbed was not made, or a fault was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A program of the system is missing.
@@ -40,67 +40,67 @@ pub enum HostError {
         "`{program}` is not installed, which hosts on one machine need; install the package {package}"
     )]
     NotInstalled {
-        /// Which.
+        /// The program that is missing.
         program: &'static str,
-        /// What brings it.
+        /// The package that has the program.
         package: &'static str,
     },
     /// A program did not start.
     #[error("cannot run `{line}`: {source}")]
     NotRun {
-        /// The command.
+        /// The command line of the program.
         line: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A program failed.
     #[error("`{line}` failed: {said}")]
     Failed {
-        /// The command.
+        /// The command line of the program.
         line: String,
-        /// What it said.
+        /// The error that the program printed.
         said: String,
     },
-    /// There is no network namespace.
+    /// No network namespace could be made.
     #[error("{0}; network namespaces need root, or user namespaces")]
     NoNamespace(String),
     /// The relay has no socket.
     #[error("the relay cannot bind {address}: {source}")]
     NoSocket {
-        /// Where.
+        /// The address of the socket.
         address: std::net::SocketAddr,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// More hosts than there are addresses for.
+    /// There are more hosts than addresses.
     #[error("there are at most {HOSTS_MAX} hosts")]
     TooMany,
     /// A fault names a host that is not there.
     #[error("there is no host {host}; the last one is {last}", last = .count.saturating_sub(1))]
     NoSuchHost {
-        /// What was named.
+        /// The host that was named.
         host: u32,
-        /// How many there are.
+        /// The number of hosts.
         count: u32,
     },
     /// A fault needs the relay.
     #[error("nothing is delayed or doubled without the relay; start with --relay")]
     NoRelay,
-    /// With the relay, the others know its addresses and not those of the hosts.
+    /// With the relay, other hosts know the relay's addresses and not those of the hosts.
     #[error("with the relay, no host is known by its own address; start without --relay")]
     Relayed,
     /// An address that a host cannot have.
     #[error("{address} cannot be the address of a host: {reason}")]
     Address {
-        /// What was named.
+        /// The address that was named.
         address: std::net::IpAddr,
-        /// Why not.
+        /// The reason why a host cannot have it.
         reason: &'static str,
     },
 }
 
 impl HostError {
-    /// Whether something was asked for that cannot be, and nothing was done.
+    /// Whether the request was impossible, so that nothing was done.
     pub const fn is_usage(&self) -> bool {
         use HostError::{Address, NoRelay, NoSuchHost, Relayed, TooMany};
         matches!(

@@ -1,7 +1,6 @@
-//! The laboratory of Binomesh: the overlay's own machines in a flat arena of a
-//! million processes and in a model checker, with the commands that print what
-//! they find. Beside them stand the graphs that the overlay is compared with, and what
-//! draws the dashboards of a real cluster.
+//! The laboratory of Binomesh. It runs the overlay's own machines in a flat arena of a million
+//! processes and in a model checker, and has the commands that print their findings. It also has
+//! the graphs that the overlay is compared with, and draws the dashboards of a real cluster.
 //!
 //! Nothing here re-implements a protocol: the rules that run are those of
 //! `binomesh-overlay`, line for line.

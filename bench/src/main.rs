@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-// What a node receives is often freed by another thread than took it, for which the
-// system's allocator takes locks: docs/speed.md.
+// Buffers of received messages are often freed by another thread than the one that allocated them.
+// The system's allocator takes locks for that: docs/speed.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

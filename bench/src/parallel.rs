@@ -1,12 +1,11 @@
-//! Seeds at once on several threads, with results that do not depend on them.
+//! Runs seeds on several threads, with results that do not depend on the threads.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What `run` makes of each number below `count`, by number. Nothing is kept
-/// that comes after the first result that is `enough`; `tell` sees all results
-/// so far after each.
+/// The results of `run` for the numbers below `count`, by number. No result after the first one
+/// that is `enough` is kept. `tell` sees all results so far after each.
 pub fn map<T: Send>(
     count: u64,
     threads: u8,
@@ -40,7 +39,7 @@ pub fn map<T: Send>(
     results
 }
 
-/// How many threads there are processors for.
+/// How many threads the processors can run at once.
 pub fn processors() -> u8 {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     u8::try_from(count).unwrap_or(u8::MAX)

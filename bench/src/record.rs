@@ -1,4 +1,4 @@
-//! What every recorded row holds besides its figures, and how rows are printed.
+//! The fields that every recorded row has besides its figures, and how rows are printed.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Start it.
+    /// Start the watch.
     #[expect(
         clippy::disallowed_methods,
         reason = "a benchmark measures wall time; no machine reads this clock"
@@ -35,12 +35,12 @@ pub struct CpuWatch {
 }
 
 impl CpuWatch {
-    /// Of this thread, from now on.
+    /// A watch for the processor time of this thread, from now on.
     pub fn of_thread() -> Self {
         Self::start(ClockId::ThreadCPUTime)
     }
 
-    /// Of this process, from now on.
+    /// A watch for the processor time of this process, from now on.
     pub fn of_process() -> Self {
         Self::start(ClockId::ProcessCPUTime)
     }
@@ -51,7 +51,7 @@ impl CpuWatch {
         readings.min().unwrap_or_default()
     }
 
-    /// The processor time since the start; that of a thread is asked for on it.
+    /// The processor time since the start. A watch of a thread must be asked in that thread.
     pub fn elapsed(&self) -> Duration {
         read(self.clock).saturating_sub(self.start)
     }
@@ -68,30 +68,30 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
-/// The time since the machine was started, in nanoseconds: the same in all its processes.
+/// The time since the machine was started, in nanoseconds, which is the same for all its processes.
 pub fn uptime_ns() -> u64 {
     u64::try_from(read(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How often threads of this process have gone to sleep of their own will.
+/// How often threads of this process have gone to sleep voluntarily.
 pub fn wakeups() -> io::Result<u64> {
     let mut sum = 0;
     for thread in std::fs::read_dir("/proc/self/task")? {
-        // A thread that has ended meanwhile counts no more.
+        // A thread that has ended meanwhile is not counted.
         let status = std::fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
         sum += field(&status, "voluntary_ctxt_switches:");
     }
     Ok(sum)
 }
 
-/// The number after a name at the beginning of a line; 0 if there is none.
+/// The number behind a name at the beginning of a line; 0 if there is none.
 fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// The most memory that this process has had resident, where the system tells.
+/// The most memory that this process has had resident, if the system tells.
 pub fn peak_rss_bytes() -> Option<u64> {
     let memory = Memory::now().ok()?;
     Some(memory.peak_kib * 1024)
@@ -141,8 +141,8 @@ pub fn progress(line: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Tell on stderr how far a long run is, if that is no terminal: there a progress
-/// line tells.
+/// Tell on stderr how far a long run is, if stderr is no terminal. On a terminal the progress line
+/// tells it.
 pub fn milestone(line: std::fmt::Arguments<'_>) {
     use io::IsTerminal;
     let mut err = io::stderr().lock();
@@ -152,7 +152,7 @@ pub fn milestone(line: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Tell something on stderr.
+/// Write a note to stderr.
 pub fn note(line: std::fmt::Arguments<'_>) {
     // A broken stderr must not end a run.
     let _ = writeln!(io::stderr().lock(), "{line}");
@@ -169,22 +169,22 @@ pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     sorted.get(place.saturating_sub(1)).copied()
 }
 
-/// What a process takes of the machine's memory.
+/// The memory that a process takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Now.
+    /// The memory at present.
     pub rss_kib: u64,
-    /// The most since the start, or since it was reset.
+    /// The most memory since the start, or since the peak was reset.
     pub peak_kib: u64,
 }
 
 impl Memory {
-    /// As the kernel counts it.
+    /// The memory of this process, as the kernel counts it.
     pub fn now() -> io::Result<Self> {
         Self::of(std::process::id())
     }
 
-    /// What another process takes.
+    /// The memory of another process.
     pub fn of(pid: u32) -> io::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         Ok(Self {
@@ -193,7 +193,7 @@ impl Memory {
         })
     }
 
-    /// Count the peak anew.
+    /// Count the peak from the present memory on.
     pub fn reset_peak() -> io::Result<()> {
         std::fs::write("/proc/self/clear_refs", "5")
     }

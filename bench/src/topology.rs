@@ -1,7 +1,7 @@
 //! The graphs that the binomial graph is compared with, and facts about them.
 //!
-//! Who is linked to whom is asked of the code that ships: [`Shape`] for the
-//! binomial graph and the trees, [`Rank`] for distances along the ring.
+//! Links come from the code that ships: [`Shape`] for the binomial graph and the trees, [`Rank`]
+//! for distances along the ring.
 //!
 //! Not here: routing with dead nodes (`binomesh-bench route`).
 
@@ -32,26 +32,25 @@ pub enum Name {
 }
 
 impl Name {
-    /// Whether every node sees the same graph from where it stands, so that one
-    /// source stands for all.
+    /// Whether the graph looks the same from every node, so that one source stands for all.
     pub const fn is_vertex_transitive(self) -> bool {
         matches!(self, Self::Bmg | Self::Chord | Self::Ring)
     }
 }
 
-/// Who can send to whom.
+/// A graph: to which nodes each node can send.
 #[derive(Debug, Clone)]
 pub struct Topology {
     name: Name,
     ahead: Arcs,
-    /// The same arcs from their ends, if links lead one way only.
+    /// The same arcs by their ends, if links have one direction only.
     back: Option<Arcs>,
 }
 
 /// Arcs by the node they start from, flat in memory.
 #[derive(Debug, Clone)]
 struct Arcs {
-    /// Where the ends of a node's arcs begin; one more behind the last node.
+    /// For each node the place of its first arc in `ends`, and one more place behind the last node.
     first: Vec<u32>,
     ends: Vec<u32>,
 }
@@ -78,27 +77,27 @@ impl Topology {
         }
     }
 
-    /// What it is called.
+    /// The name of the graph.
     pub const fn name(&self) -> Name {
         self.name
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub const fn nodes(&self) -> usize {
         self.ahead.first.len() - 1
     }
 
-    /// Whether some links lead one way only.
+    /// Whether some links have one direction only.
     pub const fn is_directed(&self) -> bool {
         self.back.is_some()
     }
 
-    /// To whom a node can send, in order.
+    /// The nodes that a node can send to, in order.
     pub fn neighbours(&self, node: u32) -> &[u32] {
         self.ahead.of(node)
     }
 
-    /// Who can send to a node, in order.
+    /// The nodes that can send to a node, in order.
     pub fn senders(&self, node: u32) -> &[u32] {
         self.back.as_ref().unwrap_or(&self.ahead).of(node)
     }
@@ -111,7 +110,7 @@ impl Topology {
 }
 
 impl Arcs {
-    /// What `ends` adds for each rank: each end once, in order, and no loops.
+    /// Arcs to the ranks that `ends` adds for each rank: each end once, in order, and no loops.
     fn new(population: Population, ends: impl Fn(Rank, &mut Vec<Rank>)) -> Self {
         let (mut arcs, mut found) = (Self::none(), Vec::new());
         for rank in (0..population.get()).map(Rank) {

@@ -31,9 +31,9 @@ async fn main() -> Outcome {
     }
     let options = SendOptions {
         topic: "load".parse()?,
-        // Each member's application is to answer, with a word of its own.
+        // The application of each member has to answer.
         confirmation: Confirmation::Acknowledged,
-        // Answers are waited for as long as this.
+        // The receipt waits for answers at most this long.
         due: Due::Within(LIMIT),
         ..SendOptions::default()
     };
@@ -47,7 +47,7 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-/// An answer has up to 4,096 bytes. The first one of a node counts.
+/// An answer has at most 4,096 bytes. Only the first answer of a node counts.
 async fn answer(node: &Node, question: &binomesh::Message) {
     let load = format!("{} is idle", node.name());
     if let Err(error) = node.reply(question.id, load).await {

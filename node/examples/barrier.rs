@@ -1,11 +1,11 @@
-//! A barrier: no member goes on before all have come.
+//! A barrier: no member goes on before all members have arrived.
 //!
 //! ```text
 //! cargo run --example barrier
 //! ```
 //!
-//! All members call the same operation: the same name, generation and list. A majority
-//! decides the outcome, so no two members hear of different ones.
+//! All members call the same operation: the same name, generation and list. A majority decides the
+//! outcome, so no two members get different ones.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ async fn main() -> Outcome {
     let mut members = Vec::new();
     for (node, number) in nodes.all.into_iter().zip(0..) {
         members.push(tokio::spawn(async move {
-            // As if each had something else to do first.
+            // Each member does some other work first.
             tokio::time::sleep(Duration::from_millis(50 * number)).await;
             let step = node.collective("step").generation(1).among(names);
             let outcome = step.deadline(LIMIT).barrier().await;

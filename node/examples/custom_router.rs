@@ -1,5 +1,5 @@
-//! A router of one's own in a live cluster: a node of this program joins real
-//! processes and sends over links that it prefers.
+//! A router of your own in a live cluster: a node of this program joins real processes and sends
+//! over the links that it prefers.
 //!
 //! ```text
 //! cargo build --release && cargo run --release --example custom_router target/release/binomesh
@@ -17,8 +17,8 @@ use binomesh_overlay::Rank;
 use binomesh_routing::router::{Chosen, Router, Step};
 use binomesh_routing::shape::Shape;
 
-/// As `variant`, but a step between even and odd ranks counts ten: think of two
-/// halls with a slow line between them.
+/// Like `variant`, but a step between even and odd ranks costs ten, as between two halls with a
+/// slow line between them.
 struct TwoHalls;
 
 impl Router for TwoHalls {
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     outcome
 }
 
-/// Join, and send to some members, one of which has just died.
+/// Join the cluster, and send to some members, one of which has just died.
 async fn guest(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
     let home = cluster.dir().join("guest");
     let issued = cluster.authority().issue("guest", Validity::days(1))?;

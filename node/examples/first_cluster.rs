@@ -4,8 +4,8 @@
 //! cargo run --example first_cluster
 //! ```
 //!
-//! Each node has a certificate of one authority. The first node is the parent of the
-//! others. After a moment all know how many they are, and each has a rank.
+//! The authority gives each node a certificate. The first node is the parent of the others. After a
+//! moment all nodes know how many they are, and each has a rank.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -27,11 +27,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         authority
             .issue(name, Validity::days(1))?
             .save(&folder, false)?;
-        // The folder has the credentials; the state folder keeps the node's identity.
+        // The folder has the credentials; its subfolder `state` keeps the node's boot and secret.
         let mut config = NodeConfig::new(name, &folder, folder.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
         if let Some(first) = nodes.first() {
-            // A node knows at most its parent. It learns of all others.
+            // A node needs to know only its parent, which tells it about all other nodes.
             config.parent = Some(format!("a@{}", first.address()).parse()?);
         }
         nodes.push(Node::start(config)?);

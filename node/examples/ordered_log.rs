@@ -4,8 +4,8 @@
 //! cargo run --example ordered_log
 //! ```
 //!
-//! Messages come in no order unless both ends ask for one. What is missing is shown in its
-//! place, so a reader knows when to ask for a copy of the log.
+//! Messages have no order unless both ends ask for one. A missing entry is reported in its place,
+//! so a reader knows when to ask for a copy of the log.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -20,7 +20,7 @@ const ENTRIES: u64 = 20;
 async fn main() -> Outcome {
     let nodes = start(3).await?;
     let filter = || "log".parse();
-    // An entry waits here for earlier ones that are still on their way, for 2 seconds.
+    // An entry waits at most 2 seconds for earlier entries that are still on their way.
     let mut reader = nodes.all[1]
         .subscribe_ordered(filter()?, Hold::default())
         .await?;
@@ -31,7 +31,7 @@ async fn main() -> Outcome {
     };
     let writer = &nodes.all[0];
     let entries = (0..ENTRIES).map(|entry| writer.publish(entry.to_string(), options.clone()));
-    // All are on their way at once.
+    // All entries are on their way at once.
     let receipts: Vec<_> = entries.collect();
     for entry in 0..ENTRIES {
         match tokio::time::timeout(LIMIT, reader.next()).await? {

@@ -14,11 +14,11 @@ use support::{LIMIT, Outcome, start};
 #[tokio::main]
 async fn main() -> Outcome {
     let nodes = start(3).await?;
-    // A filter is a topic, or a topic's beginning and `#`.
+    // A filter is a topic, or the beginning of topics followed by `#`.
     let mut jobs = nodes.all[1].subscribe("jobs/#".parse()?).await?;
     let mut one_job = nodes.all[2].subscribe("jobs/a".parse()?).await?;
     let topic = nodes.all[0].topic("jobs/a".parse()?);
-    // The receipt says at which members the message is. Not to wait for it cancels nothing.
+    // The receipt says which members have the message. A sender need not wait for it.
     let receipt = topic.publish("start").await?;
     println!(
         "{} of {} have it",

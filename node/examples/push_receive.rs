@@ -1,4 +1,4 @@
-//! A file to all members.
+//! Pushes a file to all members.
 //!
 //! ```text
 //! cargo run --example push_receive

@@ -1,11 +1,11 @@
-//! A test of one's own application against crashes, in virtual time.
+//! A test of your own application against crashes, in virtual time.
 //!
 //! ```text
 //! cargo run --example simulated --features simulator
 //! ```
 //!
-//! The world runs the nodes that ship. Only the network and the clock are simulated, so
-//! the same seed gives the same run.
+//! The world runs the nodes that ship. Only the network and the clock are simulated, so the same
+//! seed gives the same run.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

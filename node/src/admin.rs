@@ -1,6 +1,5 @@
-//! The admin API: HTTP on a Unix socket that only its owner may use, and
-//! `/metrics`, `/healthz`, `/readyz` also on a port: of the loopback, or over TLS to those that
-//! are admitted.
+//! The admin API: HTTP on a Unix socket that only its owner may use. A port serves `/metrics`,
+//! `/healthz` and `/readyz` as well: on the loopback, or over TLS to admitted clients.
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
@@ -53,22 +52,22 @@ use pushing::push;
 use sending::{broadcast, reply, send};
 use serving::{Origin, Server};
 
-/// Connections at once, of the socket and of the port each: see [`serving`]. A guess:
-/// twice the subscribers that a node holds.
+/// The most connections at once, for the socket and the port each: see [`serving`]. A guess: twice
+/// the subscribers that a node holds. With fewer, subscriptions would leave no room for requests.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
-/// How long open requests may take once the node has stopped.
+/// The time that open requests get to finish once the node has stopped.
 const FINISH: Duration = Duration::from_secs(1);
 
-/// The admin API was not opened. The node runs on.
+/// Why the admin API was not opened. The node runs on.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// A setting cannot be.
+    /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// Nobody could be admitted to the metrics port.
+    /// No client could be admitted to the metrics port.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
     /// The metrics port cannot be bound.
@@ -81,7 +80,7 @@ pub enum AdminError {
     },
 }
 
-/// A served admin API.
+/// An admin API that is being served.
 #[derive(Debug)]
 pub struct Admin {
     socket: Option<SocketFile>,
@@ -93,7 +92,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serve `node` where `config` says, and its metrics at `port`.
+    /// Serve `node` at the places that `config` names, and its metrics at `port`.
     pub async fn serve(
         node: Node,
         exporter: Exporter,
@@ -137,15 +136,15 @@ impl Admin {
         self.metrics
     }
 
-    /// The URL of the metrics at the address that was bound. An unspecified address stays in it.
+    /// The URL of the metrics at the bound address. An unspecified address stays in it.
     pub fn metrics_url(&self) -> Option<String> {
         let scheme = if self.gate.is_some() { "https" } else { "http" };
         let address = self.metrics?;
         Some(format!("{scheme}://{address}/metrics"))
     }
 
-    /// From now on the metrics port admits by these. Connections that others admitted end with
-    /// the request that runs.
+    /// Admit clients of the metrics port by these rules from now on. Connections that the former
+    /// rules admitted end after their current request.
     pub fn renew(&self, admission: Option<Admission>) {
         if let (Some(gate), Some(admission)) = (&self.gate, admission) {
             gate.renew(admission);
@@ -206,7 +205,7 @@ impl Door {
     }
 }
 
-/// What strangers on the host, and those that the gate admits, may see.
+/// The routes for other users of the host, and for clients that the gate admits.
 fn public(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
@@ -218,13 +217,13 @@ fn public(door: Door) -> Router {
         .with_state(door)
 }
 
-/// So much of a payload that is too long is taken in to say how long it is.
+/// The bytes beyond the limit that are still read of a longer payload: the error tells its length.
 const BEYOND: usize = 1 << 20;
 
-/// For so long nothing may come of a payload. What is pushed has a patience of its own.
+/// The longest pause in a payload before its request fails. A push has a patience of its own.
 const PAYLOAD_IDLE: Duration = Duration::from_secs(5);
 
-/// A request whose payload stops coming fails: it would keep its place for ever.
+/// Fail a request whose payload stops coming: otherwise it would keep its place for ever.
 async fn flowing(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let parts = stream::try_unfold(body.into_data_stream(), async |mut parts| {
@@ -245,7 +244,7 @@ async fn flowing(request: Request, next: Next) -> Response {
 struct PayloadStopped;
 
 fn full(door: Door) -> Router {
-    // What the node itself takes, it says, and why not more.
+    // The node itself refuses a payload that is too long for it, and tells the limit.
     let limit = DefaultBodyLimit::max(NodeConfig::MAX_PAYLOAD_BYTES + BEYOND);
     let payloads = Router::new()
         .route("/v1/send", post(send))
@@ -271,7 +270,7 @@ fn full(door: Door) -> Router {
         .with_state(door)
 }
 
-/// A request that was turned down.
+/// The response to a request that is refused.
 #[derive(Debug, Serialize)]
 struct Refusal {
     #[serde(skip)]
@@ -385,7 +384,7 @@ struct MessagesQuery {
     #[serde(default)]
     ordered: bool,
     hold_ms: Option<u64>,
-    /// `false`: their length and BLAKE3 alone.
+    /// `false`: messages come with length and BLAKE3 hash alone.
     payload: Option<bool>,
 }
 
@@ -422,8 +421,9 @@ async fn messages(
     Ok(events.into_response())
 }
 
-/// `subscribed`, then a `message` for each delivery, a `missed` for what was left out and
-/// a `gap` for what is missing of an order, until the node stops.
+/// The events of a subscription until the node stops: `subscribed` first, then a `message` for each
+/// delivery, a `missed` for messages that were left out, and a `gap` for messages that are missing
+/// in order.
 fn deliveries(
     subscription: Subscription,
     has_payload: bool,
@@ -464,7 +464,7 @@ async fn leave(
     query: Parameters<LeaveQuery>,
 ) -> Result<Response, Refusal> {
     let Query(query) = query?;
-    // The default of `drain_seconds`.
+    // The same as the default of `drain_seconds`.
     let drain = Duration::from_millis(query.drain_ms.unwrap_or(10_000));
     door.node.leave(drain).await?;
     Ok(Json(serde_json::json!({ "left": door.node.name() })).into_response())

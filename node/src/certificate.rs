@@ -1,5 +1,5 @@
-//! The cluster's own certificate authority: Ed25519 keys, explicit validity, and
-//! leaves that name exactly one node by its SPIFFE URI.
+//! The cluster's own certificate authority: Ed25519 keys, explicit validity, and certificates that
+//! each name exactly one node by its SPIFFE URI.
 //!
 //! ```text
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
@@ -29,11 +29,11 @@ pub use ledger::{Entry, Ledger};
 use crate::settings::InvalidName;
 use crate::state::{check_replaceable, private_dir, replace, wall_clock_ms, wall_clock_seconds};
 
-/// How far a host's clock may lag and still accept a fresh certificate.
+/// How far a host's clock may lag behind and still accept a fresh certificate.
 const SKEW_SECONDS: i64 = 300;
 const DAY_SECONDS: i64 = 86_400;
 
-/// From when until when a certificate holds, in seconds since 1970.
+/// The validity of a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
@@ -43,7 +43,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// From now, less a margin for clocks that lag, for so many days.
+    /// From now, less a margin for clocks that lag, for `days` days.
     pub fn days(days: u32) -> Self {
         let now = wall_clock_seconds();
         Self {
@@ -66,18 +66,18 @@ impl Validity {
     }
 }
 
-/// A certificate was not made. Files that existed are as they were.
+/// Why a certificate was not made. Existing files are unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file is in the way.
+    /// A file of that name exists already.
     #[error("{} exists already; choose another folder or pass --force to replace it", .0.display())]
     Exists(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot {doing} {path}: {source}; check the path and its permissions", path = .path.display())]
     File {
-        /// What was tried.
+        /// What the operation was, in words.
         doing: &'static str,
-        /// With which file.
+        /// The path of the file.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -85,27 +85,27 @@ pub enum CertificateError {
     /// The authority's files are not those of an authority.
     #[error("{path}: {problem}; make an authority with `binomesh ca init`", path = .path.display())]
     NotAnAuthority {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem with the file.
         problem: String,
     },
-    /// No such name can be certified.
+    /// The name is not valid in a certificate.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// No such trust domain can be.
+    /// The text is not a valid trust domain.
     #[error("{0:?} is no trust domain; expected lower-case letters, digits, `-`, `_` and `.`")]
     TrustDomain(String),
     /// The validity is empty or beyond the calendar.
     #[error("a certificate cannot be valid from {0} to {1}; choose fewer or more days")]
     Validity(i64, i64),
-    /// The authority itself ends before the certificate would begin.
+    /// The authority expires before the certificate would begin.
     #[error("the authority has expired; make a new one with `binomesh ca init`")]
     AuthorityExpired,
-    /// What is to be listed or revoked is no certificate.
+    /// A text that was to be listed or revoked is no certificate.
     #[error("cannot read a certificate: {0}")]
     Unreadable(String),
-    /// Nothing of that name is to be revoked.
+    /// The authority has issued no certificate of that name.
     #[error("no certificate of the {role} {name:?} was issued here; `binomesh ca list` names those that were", role = .0.name(), name = .1)]
     NeverIssued(Role, String),
     /// The certificate could not be signed.
@@ -191,7 +191,7 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// From now until the authority ends.
+    /// The time from now until the authority expires.
     pub fn rest(&self) -> Validity {
         Validity {
             until: self.until,
@@ -226,9 +226,9 @@ impl Authority {
     }
 }
 
-/// What the certificate of an authority with this public key says. Its name has a part of
-/// the key in it, so that two authorities of one cluster have two names: lists are looked up
-/// by name.
+/// The parameters of the certificate of an authority with this public key. The authority's name
+/// contains a part of the key, so that two authorities of one cluster have two names: revocation
+/// lists are looked up by name.
 fn authority_params(
     trust_domain: &str,
     validity: Validity,
@@ -247,9 +247,8 @@ fn authority_params(
 }
 
 impl Authority {
-    /// A revocation list, PEM, of these certificates, PEM. It takes the place of
-    /// former lists, so it must name all that are revoked; its next update is due
-    /// when `validity` ends.
+    /// Make a revocation list (PEM) of these certificates (PEM). It replaces former lists, so it
+    /// must name all revoked certificates. Its next update is due when `validity` ends.
     pub fn revoke(
         &self,
         certificates_pem: &[&str],
@@ -268,7 +267,7 @@ impl Authority {
         let params = CertificateRevocationListParams {
             this_update,
             next_update,
-            // Numbers must grow from list to list.
+            // The number must grow from list to list.
             crl_number: SerialNumber::from(wall_clock_ms()),
             issuing_distribution_point: None,
             revoked_certs: revoked_certs.collect::<Result<_, CertificateError>>()?,
@@ -333,7 +332,7 @@ fn save(dir: &Path, files: &[(&str, &str)], force: bool) -> Result<(), Certifica
         check_room(dir, files.iter().map(|(name, _)| *name))?;
     }
     private_dir(dir).map_err(failed("create", dir))?;
-    // Before the first is written: they belong together.
+    // Check all files before the first is written, since they belong together.
     for (name, _) in files {
         let path = dir.join(name);
         check_replaceable(&path).map_err(failed("write", &path))?;

@@ -1,8 +1,7 @@
-//! The commands. Standard output carries only data, logs go to standard error.
+//! The commands. Standard output carries only data; logs go to standard error.
 //!
-//! Exit status: 0 all right, 1 failed check or partial receipt, 2 usage,
-//! 3 unreachable, 4 timeout, 5 a newer process has the identity of this node. `run -- COMMAND`
-//! ends with the command's.
+//! Exit status: 0 success, 1 failed check or partial receipt, 2 usage, 3 unreachable, 4 timeout, 5
+//! a newer process has the identity of this node. `run -- COMMAND` ends with the command's status.
 
 mod arguments;
 mod ask;
@@ -34,7 +33,7 @@ use output::{Output, note};
 
 use crate::client::ClientError;
 
-/// Parse the arguments of this process and do what they say.
+/// Parse the arguments of this process and run the command.
 pub fn main() -> ExitCode {
     let parsed = without_empty(Arguments::command())
         .try_get_matches()
@@ -43,7 +42,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let status = u8::try_from(error.exit_code()).unwrap_or(2);
-            // Help is data; a broken pipe is no reason to complain.
+            // Help is data. A closed pipe is no error.
             return match error.print() {
                 Err(error) if status == 0 && error.kind() != ErrorKind::BrokenPipe => {
                     note(format_args!("binomesh: cannot write the help: {error}"));
@@ -65,7 +64,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// An empty variable is none, as in other programs.
+/// Ignore empty variables, as other programs do.
 fn without_empty(command: clap::Command) -> clap::Command {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     command
@@ -77,7 +76,7 @@ fn without_empty(command: clap::Command) -> clap::Command {
 }
 
 fn dispatch(command: Command) -> Result<(), Failure> {
-    // `run` takes its log settings from its file; the log of `exec` would be the command's.
+    // `run` takes its log settings from its file. The log of `exec` would mix with the command's.
     if !matches!(command, Command::Run(_) | Command::Exec(_)) {
         let filter = std::env::var("BINOMESH_LOG").unwrap_or_else(|_| "warn".to_owned());
         start_log(&filter, false)?;
@@ -87,7 +86,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(flags) => run::run(&flags),
         Command::Up(flags) => {
             let output = Output::stdout(flags.json);
-            // It starts processes and asks them; the work is theirs.
+            // This process only starts the nodes and asks them; the nodes do the work.
             runtime(2)?.block_on(up::up(flags, output))
         }
         Command::Status(flags) => {
@@ -107,7 +106,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Push(flags) => {
             let runtime = small_runtime()?;
             let pushed = runtime.block_on(push::push(&flags));
-            // Nobody waits for standard input that is open and of no use any more.
+            // Do not wait for a read of standard input that is open but no longer needed.
             runtime.shutdown_background();
             pushed
         }
@@ -123,7 +122,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Why a command did not succeed, and its exit status.
+/// Why a command failed, and its exit status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Failure {
     status: u8,
@@ -136,12 +135,12 @@ impl Failure {
         Self { status, message }
     }
 
-    /// A check failed, or something is not right on this host.
+    /// A check failed, or this host is not set up right.
     fn failed(message: impl ToString) -> Self {
         Self::new(1, message)
     }
 
-    /// The command cannot be meant so.
+    /// The arguments are not valid.
     fn usage(message: impl ToString) -> Self {
         Self::new(2, message)
     }
@@ -150,7 +149,8 @@ impl Failure {
         Self::new(3, message)
     }
 
-    /// Starting again would only begin the same dispute.
+    /// Status 5 tells service managers not to start this node again, which would only repeat the
+    /// dispute.
     fn superseded(message: impl ToString) -> Self {
         Self::new(5, message)
     }

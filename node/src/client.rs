@@ -26,11 +26,11 @@ pub use collective::{CollectiveAnswer, CollectiveRequest, MemberValue};
 pub use events::{Events, SubscriptionEvent};
 pub use session::Session;
 
-/// The longest answer that is read; a longer one is garbled. The values of the largest
-/// outcome of a collective have this in base64, with room for names.
+/// The longest answer that is read; a longer one is an error. The values of the largest outcome of
+/// a collective take this much in base64, with room for names.
 const MAX_ANSWER: usize = 96 << 20;
 
-/// Where an admin API is.
+/// The address of an admin API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// A Unix socket.
@@ -71,44 +71,44 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A request that was not answered as hoped.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers.
+    /// The node does not answer.
     #[error("cannot reach the node at {endpoint}: {reason}; is it running?")]
     Unreachable {
-        /// Where.
+        /// The address of the API.
         endpoint: Endpoint,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
-    /// The node said no.
+    /// The node refused the request.
     #[error("{error}; {remedy}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The error that the node gave.
         error: String,
-        /// What it proposed.
+        /// The remedy that the node proposed.
         remedy: String,
     },
-    /// The answer was not understood.
+    /// The node's answer is malformed.
     #[error("the answer of {endpoint} is not understood: {problem}; do the versions match?")]
     Garbled {
-        /// Who answered.
+        /// The address of the API.
         endpoint: Endpoint,
-        /// What is wrong with it.
+        /// The problem with the answer.
         problem: String,
     },
 }
 
 impl ClientError {
-    /// Whether the node, or its receipt, took too long.
+    /// Whether the node took too long to answer, or the message's receipt to come.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Refused { status: 504, .. })
     }
 
-    /// Whether the node cannot be talked to at all.
+    /// Whether no connection to the node was possible.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
@@ -126,7 +126,7 @@ impl Client {
         Self { endpoint }
     }
 
-    /// Who the node is and whether it is healthy.
+    /// The node's name, place and health.
     pub async fn status(&self) -> Result<Status, ClientError> {
         self.json(Method::GET, "/v1/status", Bytes::new()).await
     }
@@ -136,12 +136,12 @@ impl Client {
         self.json(Method::GET, "/v1/topology", Bytes::new()).await
     }
 
-    /// Where the metrics of the cluster's nodes are to be read.
+    /// The addresses at which the metrics of the cluster's nodes can be scraped.
     pub async fn targets(&self) -> Result<Vec<TargetGroup>, ClientError> {
         self.json(Method::GET, "/v1/targets", Bytes::new()).await
     }
 
-    /// Send to all members.
+    /// Send a message to all members.
     pub async fn broadcast(
         &self,
         topic: &str,
@@ -156,20 +156,20 @@ impl Client {
         self.json(Method::POST, &path, payload.into()).await
     }
 
-    /// As [`Client::broadcast`], with everything that can be chosen.
+    /// As [`Client::broadcast`], with all options.
     pub async fn broadcast_with(
         &self,
         payload: impl Into<Bytes>,
         options: &SendOptions,
     ) -> Result<Receipt, ClientError> {
-        // Not said where it says nothing.
+        // The default strategy is left out of the query.
         let strategy = options.strategy;
         let strategy = (strategy != Strategy::Auto).then(|| strategy.to_string());
         let path = posting("broadcast", &[("strategy", strategy.as_deref())], options);
         self.json(Method::POST, &path, payload.into()).await
     }
 
-    /// Send to the members with these names.
+    /// Send a message to the members with these names.
     pub async fn send(
         &self,
         to: &[String],
@@ -187,7 +187,7 @@ impl Client {
         self.json(Method::POST, &path, payload.into()).await
     }
 
-    /// As [`Client::send`], with everything that can be chosen; `strategy` is not used.
+    /// As [`Client::send`], with all options; `strategy` is not used.
     pub async fn send_with(
         &self,
         to: &[String],
@@ -198,7 +198,7 @@ impl Client {
         self.json(Method::POST, &path, payload.into()).await
     }
 
-    /// Answer a delivery whose origin waits for it ([`crate::Delivery::wants_reply`]).
+    /// Answer a delivery whose origin waits for an answer ([`crate::Delivery::wants_reply`]).
     pub async fn reply(&self, id: &str, answer: impl Into<Bytes>) -> Result<(), ClientError> {
         let path = format!("/v1/reply{}", query(&[("id", Some(id))]));
         let answer: serde_json::Value = self.json(Method::POST, &path, answer.into()).await?;
@@ -220,15 +220,16 @@ impl Client {
         self.subscribe_by(&[("topic", Some(filter))]).await
     }
 
-    /// As [`Client::subscribe`], without the payloads: their length and BLAKE3 are told.
+    /// As [`Client::subscribe`], with the length and BLAKE3 hash of each payload instead of the
+    /// payload.
     pub async fn subscribe_to_digests(&self, filter: &str) -> Result<Events, ClientError> {
         self.subscribe_by(&[("topic", Some(filter)), ("payload", Some("false"))])
             .await
     }
 
     /// As [`Client::subscribe`], in order: see
-    /// [`Node::subscribe_ordered`](crate::Node::subscribe_ordered). Messages are held for
-    /// those before them for `hold`, or as long as the node does by default.
+    /// [`Node::subscribe_ordered`](crate::Node::subscribe_ordered). A message waits at most `hold`
+    /// for earlier ones, or the node's default time.
     pub async fn subscribe_ordered(
         &self,
         filter: &str,
@@ -292,7 +293,7 @@ impl Client {
     ) -> Result<Response<Incoming>, ClientError> {
         let (size_bytes, max_bytes) = (payload.len(), NodeConfig::MAX_PAYLOAD_BYTES);
         if size_bytes > max_bytes {
-            // It would hang up while that is written.
+            // The node would close the connection while the payload is still being written.
             let error = SendError::TooLarge {
                 size_bytes,
                 max_bytes,
@@ -308,7 +309,7 @@ impl Client {
         self.exchange(&mut connection, method, path, payload).await
     }
 
-    /// A response that is no refusal.
+    /// The response, unless it is a refusal.
     async fn granted(
         &self,
         response: Response<Incoming>,
@@ -350,7 +351,7 @@ fn ms(duration: Option<Duration>) -> Option<String> {
     duration.map(|duration| duration.as_millis().to_string())
 }
 
-/// The path of a request that sends.
+/// The path of a request that sends a message.
 fn posting(what: &str, more: &[(&str, Option<&str>)], options: &SendOptions) -> String {
     let (timeout, until) = match options.due {
         Due::Settled => (None, None),
@@ -413,13 +414,13 @@ mod tests {
         assert_eq!(text, "?a=x+%23%2F%C3%BC&c=1");
     }
 
-    /// A node that answers whoever asks next with `bytes`.
+    /// A node that answers the next request with `bytes`.
     async fn answering(bytes: Vec<u8>) -> Client {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // An answer to nothing would not be taken at all.
+            // The client would ignore an answer that comes before its request.
             let _ = stream.read(&mut [0; 1024]).await;
             let _ = stream.write_all(&bytes).await;
         });

@@ -1,13 +1,13 @@
-//! A local cluster of real processes, with a certificate authority that lives
-//! only in this process's memory.
+//! A local cluster of real processes, with a certificate authority that lives only in this
+//! process's memory.
 //!
 //! ```text
 //!   spawn ─▶ node-0 listens ─▶ its children listen ─▶ … level by level
 //!             each binds a free port itself and tells it on standard output
 //! ```
 //!
-//! So no port is chosen before somebody holds it. Every child has a pipe of ours
-//! as standard input and leaves when that closes: no child outlives this process.
+//! So no port is chosen before a process holds it. Every child has a pipe of this process as
+//! standard input and leaves when the pipe closes: no child outlives this process.
 
 mod error;
 mod launch;
@@ -34,33 +34,33 @@ pub use member::{Directory, Listening, Member};
 /// The trust domain of ephemeral clusters.
 const TRUST_DOMAIN: &str = "binomesh.local";
 
-/// What to spawn.
+/// The cluster that [`Cluster::spawn`] starts.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// How they find their places.
+    /// How the nodes find their places in the tree.
     pub bootstrap: Bootstrap,
-    /// With [`Bootstrap::Tree`]: who starts below whom.
+    /// With [`Bootstrap::Tree`]: the shape of the tree, which gives each node its parent.
     pub shape: Shape,
-    /// Without a tree: the numbers of those that a node lists, in order, where that is not
-    /// everybody. Numbers from `nodes` on are of nodes that never start.
+    /// Without a tree: the numbers of the nodes that a node lists, in order. A node without an
+    /// entry lists all nodes. Numbers from `nodes` on belong to nodes that never start.
     pub lists: BTreeMap<u32, Vec<u32>>,
-    /// Without a tree: how many listed nodes never start.
+    /// Without a tree: the number of listed nodes that never start.
     pub absent: u32,
-    /// How eagerly they watch each other.
+    /// How often the nodes beat, and so how soon they notice a death.
     pub profile: Profile,
     /// How long a dead node's rank stays vacant.
     pub grace_seconds: u64,
-    /// Whom all of them expect to be members.
+    /// The hosts that every node expects to be members.
     pub expect: Inventory,
-    /// How their messages find their way.
+    /// The router of the nodes, which picks the way of their messages.
     pub router: Router,
-    /// The children of a full node in the sibling tree.
+    /// The number of children of a full node in the sibling tree.
     pub fanout: u32,
-    /// Whether their messages are signed.
+    /// Whether the nodes sign their messages.
     pub signatures: Signatures,
-    /// Where each node listens, by its number; those beyond take a free port.
+    /// Where each node listens, by its number; a node without an entry takes a free port.
     pub places: Vec<Place>,
     /// The program to run; this one if not given.
     pub binary: Option<PathBuf>,
@@ -68,15 +68,15 @@ pub struct ClusterConfig {
     pub folder: Option<PathBuf>,
     /// The log filter of the nodes.
     pub log: String,
-    /// How long one process may take until it listens.
+    /// The time within which a process has to listen, or the start fails.
     pub start_timeout: Duration,
-    /// A bug that the nodes are to have.
+    /// The planted bug that the nodes run with, for tests of the checks.
     #[cfg(feature = "planted")]
     pub planted: Option<String>,
 }
 
 impl ClusterConfig {
-    /// The defaults for so many nodes.
+    /// The defaults for `nodes` nodes.
     pub fn new(nodes: u32) -> Self {
         Self {
             nodes,
@@ -94,7 +94,8 @@ impl ClusterConfig {
             binary: None,
             folder: None,
             log: "info".to_owned(),
-            // A guess: a loaded machine with a debug build.
+            // A guess, for a loaded machine and a debug build: with less, a slow start counts as
+            // failed.
             start_timeout: Duration::from_secs(30),
             #[cfg(feature = "planted")]
             planted: None,
@@ -107,32 +108,32 @@ impl ClusterConfig {
 pub struct Place {
     /// The address that it binds.
     pub bind: SocketAddr,
-    /// The address that it tells others, if that is another one.
+    /// The address that the node tells other nodes, if it differs from `bind`.
     pub advertise: Option<SocketAddr>,
-    /// The address at which the nodes below it look for it first, if that is another one: a
-    /// node that binds all addresses of its host can name none.
+    /// The address at which its children in the tree dial it first, if that is another one: a node
+    /// that binds all addresses of its host has no single address in `bind`.
     pub found_at: Option<SocketAddr>,
-    /// The network namespace that its process is to be in, such as `/proc/PID/ns/net`; this
-    /// process's own if not given. `nsenter` and `setpriv` (util-linux) lead there. A process
-    /// in another namespace is killed at once when this process dies: it may have no network
-    /// left over which to say goodbye.
+    /// The network namespace of its process, such as `/proc/PID/ns/net`; this process's own if not
+    /// given. The process is started there by `nsenter` and `setpriv` (util-linux). A process in
+    /// another namespace is killed at once when this process dies, since its network may be gone by
+    /// then and it could not say goodbye.
     pub namespace: Option<PathBuf>,
 }
 
 /// A local cluster. Dropping it kills its processes and removes its folder.
 pub struct Cluster {
-    // Dropped in this order: first the processes, then their folder.
+    // Fields are dropped in this order: first the processes, then the folder that they use.
     slots: Vec<Slot>,
     config: ClusterConfig,
     authority: Authority,
     binary: PathBuf,
     max_children: u32,
-    /// Without a tree: everybody, by number, those that never start behind.
+    /// Without a tree: all nodes by number; the ones that never start come last.
     listed: Vec<Seed>,
     dir: tempfile::TempDir,
 }
 
-/// A node and its process; dead ones keep their place and address.
+/// A node and its process. A dead node keeps its slot and address, so it can be restarted.
 struct Slot {
     member: Member,
     process: Process,
@@ -154,7 +155,7 @@ impl Cluster {
                 .map_err(|source| ClusterError::file("find", Path::new("this program"), source))?,
         };
         let parents = config.shape.parents(config.nodes);
-        // Three more, so that orphans of a killed node find a place above.
+        // Three more than needed, so that orphans of a killed node find room at another parent.
         let max_children = (widest(&parents) + 3).max(16);
         let mut cluster = Self {
             slots: Vec::with_capacity(parents.len()),
@@ -204,7 +205,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Start everybody at once, each with its list.
+    /// Start all nodes at once, each with its list.
     async fn start_all(&mut self) -> Result<(), ClusterError> {
         self.listed = self.addresses()?;
         let mut starting = JoinSet::new();
@@ -213,7 +214,8 @@ impl Cluster {
                 .listed
                 .get(number)
                 .and_then(|seed| seed.address.address());
-            // A place says what to bind; the list says what others dial.
+            // A node with a place binds what its place says. The list has the address that others
+            // dial.
             let bind = reserved.filter(|_| self.config.places.get(number).is_none());
             let config = self.prepare(number, None, bind)?;
             let start = self.start(config);
@@ -229,7 +231,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where everything of this cluster is, for `--cluster`.
+    /// The folder with all files of this cluster, for `--cluster`.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -305,7 +307,8 @@ impl Cluster {
         let number = self.slots.iter().position(wanted);
         let number = number.ok_or_else(|| ClusterError::NoSuchNode(name.to_owned()))?;
         self.kill(name).await?;
-        // With a place of its own, what it tells others need not be what it binds.
+        // A node with a place binds the place's address again: `member.address` is the one it tells
+        // other nodes, which may be another.
         let address = self.config.places.get(number).map(|place| place.bind);
         let address = address.unwrap_or(self.slot(name)?.member.address);
         let parent = self.slot(parent)?.member.clone();
@@ -317,7 +320,7 @@ impl Cluster {
         self.save()
     }
 
-    /// Start one more node below the live node `parent`; its name.
+    /// Start one more node below the live node `parent`, and return its name.
     pub async fn join(&mut self, parent: &str) -> Result<String, ClusterError> {
         let parent = self.slot(parent)?.member.clone();
         let config = self.prepare(self.slots.len(), Some(&parent), None)?;
@@ -328,7 +331,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// Terminate all nodes, and kill those that take longer than `limit`.
+    /// Terminate all nodes, and kill the nodes that still run after `limit`.
     pub async fn shutdown(self, limit: Duration) {
         for slot in &self.slots {
             slot.process.signal(Signal::Terminate).await;

@@ -1,5 +1,5 @@
-//! Collective operations of a node's users: barrier, agree, gather, scatter, reduce and
-//! all-to-all among listed members, with an outcome that is decided.
+//! Collective operations for a node's users: barrier, agree, gather, scatter, reduce and all-to-all
+//! among listed members. The members agree on the outcome.
 //!
 //! Not here: the protocol (`binomesh_routing::collective`).
 
@@ -33,7 +33,7 @@ pub struct Collective<'a> {
 }
 
 impl<'a> Collective<'a> {
-    /// How long an outcome is waited for if nothing else is said.
+    /// The default time that a caller waits for an outcome.
     pub const DEFAULT_TIME: Duration = Duration::from_secs(60);
 
     pub(crate) fn new(node: &'a Node, name: &str) -> Self {
@@ -47,23 +47,24 @@ impl<'a> Collective<'a> {
         }
     }
 
-    /// Which operation of its name: callers count up, from any number. 0 if not given.
+    /// The number among the operations of this name: callers count up, from any number. 0 if not
+    /// given.
     pub const fn generation(mut self, generation: u64) -> Self {
         self.generation = generation;
         self
     }
 
-    /// Who takes part, in an order that all callers give alike: this node and at most
-    /// 4,095 others. If nobody is listed: the hosts of the configuration's `expect`, or else
-    /// the members of this node's epoch.
+    /// The members that take part, in an order that is the same at all callers: this node and at
+    /// most 4,095 others. If no members are given: the hosts of the setting `expect`, or else the
+    /// members of this node's epoch.
     pub fn among<D: Into<Destination>>(mut self, members: impl IntoIterator<Item = D>) -> Self {
         self.members = Some(members.into_iter().map(Into::into).collect());
         self
     }
 
-    /// When the outcome is wanted at the latest, from the call on. The operation closes at
-    /// the earliest deadline of all that have come, less a tenth of its time and at most a
-    /// second, in which those that have come decide.
+    /// The time from this call until the outcome at the latest. The operation closes before the
+    /// earliest deadline of its callers: a tenth of the time earlier, at most a second, in which
+    /// the members that have arrived decide.
     pub const fn deadline(mut self, time: Duration) -> Self {
         self.time = time;
         self
@@ -75,12 +76,12 @@ impl<'a> Collective<'a> {
         self
     }
 
-    /// Wait until all have come.
+    /// Wait until all members have arrived.
     pub async fn barrier(self) -> Result<CollectiveOutcome, CollectiveError> {
         self.call(Action::Barrier, Given::Bytes(Bytes::new())).await
     }
 
-    /// All get the value of the first in the list that has come.
+    /// Give all members the value of the first member in the list that has arrived.
     pub async fn agree(
         self,
         value: impl Into<Bytes>,
@@ -88,7 +89,7 @@ impl<'a> Collective<'a> {
         self.call(Action::Agree, Given::Bytes(value.into())).await
     }
 
-    /// All get all values.
+    /// Give all members all values.
     pub async fn all_gather(
         self,
         value: impl Into<Bytes>,
@@ -97,7 +98,7 @@ impl<'a> Collective<'a> {
         self.call(Action::AllGather, given).await
     }
 
-    /// The root gets all values.
+    /// Give the root all values.
     pub async fn gather(
         self,
         root: impl Into<Destination>,
@@ -107,8 +108,8 @@ impl<'a> Collective<'a> {
         self.call(Action::Gather(root.into()), given).await
     }
 
-    /// Each gets its part of the root's `parts`; the parts that others come with are not
-    /// looked at, and may be none.
+    /// Give each member its part of the root's `parts`. The parts of other callers are ignored, and
+    /// may be empty.
     pub async fn scatter<D: Into<Destination>>(
         self,
         root: impl Into<Destination>,
@@ -119,7 +120,7 @@ impl<'a> Collective<'a> {
         self.call(Action::Scatter(root.into()), given).await
     }
 
-    /// The root gets all values, combined in the order of the list.
+    /// Give the root all values, combined in the order of the list.
     pub async fn reduce(
         self,
         root: impl Into<Destination>,
@@ -130,7 +131,7 @@ impl<'a> Collective<'a> {
         self.call(Action::Reduce(root.into(), op), given).await
     }
 
-    /// All get all values, combined in the order of the list.
+    /// Give all members all values, combined in the order of the list.
     pub async fn all_reduce(
         self,
         value: impl Into<Bytes>,
@@ -140,8 +141,8 @@ impl<'a> Collective<'a> {
         self.call(Action::AllReduce(op), given).await
     }
 
-    /// As [`Collective::all_reduce`], by a function of the callers, which all give alike.
-    /// `name` stands for it: callers with different ones are told so.
+    /// As [`Collective::all_reduce`], with a function of the callers, which must be the same at all
+    /// of them. `name` stands for the function: callers with different names get an error.
     pub async fn all_reduce_with(
         self,
         value: impl Into<Bytes>,
@@ -155,7 +156,7 @@ impl<'a> Collective<'a> {
         Ok(outcome)
     }
 
-    /// Each gets its part of what every member has come with.
+    /// Give each member its part of the parts of every member.
     pub async fn all_to_all<D: Into<Destination>>(
         self,
         parts: impl IntoIterator<Item = (D, Bytes)>,
@@ -187,12 +188,12 @@ impl<'a> Collective<'a> {
 }
 
 impl Node {
-    /// A collective operation; say which and among whom, then call one of its verbs.
+    /// A collective operation: set its options, then call one of its verbs.
     pub fn collective(&self, name: &str) -> Collective<'_> {
         Collective::new(self, name)
     }
 
-    /// The collective operations that this node knows, those that are open first.
+    /// The collective operations that this node knows, open ones first.
     pub async fn collectives(&self) -> Result<Vec<CollectiveView>, Stopped> {
         let (reply, views) = oneshot::channel();
         self.ask(Command::Collectives { reply }).await?;

@@ -1,4 +1,4 @@
-//! What the handles of a node ask of its loop, and how the loop may answer no.
+//! The commands that handles of a node send to its loop, and the errors that the loop answers.
 
 pub(crate) mod collective;
 
@@ -22,45 +22,46 @@ use crate::subscription::{OrderMetrics, Subscriber};
 use crate::targets::TargetGroup;
 use crate::topic::Topic;
 
-/// How many commands wait for the loop before the next is refused with
-/// [`SendError::Busy`]. A guess: far above what one loop turn leaves waiting.
+/// The most commands that wait for the loop; a message beyond is refused with [`SendError::Busy`].
+/// A guess, far above what waits after one turn of the loop: with less, bursts are refused; with
+/// more, a stalled loop holds more payloads.
 pub(crate) const QUEUE: usize = 1024;
 
-/// One request to the loop. A dropped reply end means that nobody waits any
-/// more; the work goes on.
+/// One request to the loop. A dropped reply end means that the caller waits no more; the loop does
+/// the work all the same.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Say how things stand.
+    /// Report the state of the node.
     Report {
-        /// Gets the report.
+        /// Receives the report.
         reply: oneshot::Sender<NodeReport>,
     },
-    /// Say what a scrape shows beside the counters.
+    /// Report the values that a scrape shows beside the counters.
     Scrape {
-        /// Gets it.
+        /// Receives the values.
         reply: oneshot::Sender<Scrape>,
     },
-    /// Say where metrics are to be read.
+    /// Report where the metrics of the cluster's nodes can be scraped.
     Targets {
-        /// Gets the targets.
+        /// Receives the targets.
         reply: oneshot::Sender<Vec<TargetGroup>>,
     },
-    /// Send to some members.
+    /// Send a message to some members.
     Send {
-        /// To whom; never empty.
+        /// The receivers; never empty.
         to: Vec<Destination>,
-        /// What and how.
+        /// The message, and how it is sent.
         outgoing: Outgoing,
     },
-    /// Send to all members.
+    /// Send a message to all members.
     Publish(Outgoing),
-    /// Answer a message that asked for it.
+    /// Answer a message that asks for an answer.
     Reply {
-        /// Which message.
+        /// The message that is answered.
         to: PacketId<PeerId>,
         /// The answer, within [`Reply::MAX_BYTES`](crate::report::Reply::MAX_BYTES).
         answer: Bytes,
-        /// Told when it is on its way.
+        /// Told when the answer is on its way, or why it is not sent.
         reply: oneshot::Sender<Result<(), SendError>>,
     },
     /// Deliver matching messages from now on. The reply comes when no later
@@ -68,21 +69,21 @@ pub(crate) enum Command {
     Subscribe {
         /// The node's end of the queue.
         subscriber: Subscriber,
-        /// Told when the subscription holds, and where it counts.
+        /// Told when the subscription has begun; receives the counters of ordered messages.
         reply: oneshot::Sender<OrderMetrics>,
     },
-    /// A collective operation.
+    /// Call a collective operation.
     Call(Box<Request>),
-    /// Say which collective operations are known.
+    /// List the collective operations that the node knows.
     Collectives {
-        /// Gets them.
+        /// Receives the list.
         reply: oneshot::Sender<Vec<CollectiveView>>,
     },
-    /// Go on with other credentials of the same identity.
+    /// Replace the node's credentials by others of the same identity.
     Renew {
         /// The checked credentials.
         credentials: Credentials,
-        /// Told when they hold, or why nothing changed.
+        /// Told when the new credentials are in force, or why nothing changed.
         reply: oneshot::Sender<Result<(), RenewError>>,
     },
     /// Finish what is open for at most `drain`, say goodbye, and end the loop.
@@ -94,17 +95,17 @@ pub(crate) enum Command {
     },
 }
 
-/// Credentials were not renewed. The node goes on with those it has.
+/// Why credentials were not renewed. The node goes on with its present ones.
 #[derive(Debug, thiserror::Error)]
 pub enum RenewError {
-    /// They are of another node, or TLS does not accept them.
+    /// The credentials belong to another node, or TLS does not accept them.
     #[error(transparent)]
     Refused(#[from] BindError),
-    /// Nothing can be signed with them.
+    /// The key of these credentials cannot sign.
     #[error(transparent)]
     Signing(#[from] NotaryError),
-    /// There was a revocation list of this authority, and now there is none: those that it
-    /// revokes would be let in again.
+    /// The node had a revocation list of this authority, and the new credentials have none: the
+    /// members that the list revokes would be let in again.
     #[error(
         "there was a revocation list of the authority `{0}`, and now there is none: put it back, or start the node again to go on without"
     )]
@@ -114,30 +115,30 @@ pub enum RenewError {
     Stopped,
 }
 
-/// A message on its way out, and who waits for its receipt.
+/// A message on its way out, and the caller that waits for its receipt.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// The topic.
+    /// The message's topic.
     pub(crate) topic: Topic,
-    /// The payload.
+    /// The message's payload.
     pub(crate) payload: Bytes,
-    /// Of what is for all members: in which order it goes to them.
+    /// For a message to all members: the order in which it reaches them.
     pub(crate) strategy: Strategy,
     /// When the receipt is due.
     pub(crate) due: Due,
-    /// What is asked of each receiver.
+    /// What each receiver has to confirm.
     pub(crate) confirmation: Confirmation,
-    /// Whether it is numbered for receivers that sort.
+    /// Whether the message gets a number, by which subscribers can restore the order.
     pub(crate) is_ordered: bool,
-    /// Who is not waited for.
+    /// Names of members for which the receipt does not wait.
     pub(crate) excused: Arc<[String]>,
-    /// Of the strategy `circulant`: how many messages follow.
+    /// With the strategy `circulant`: the number of messages that follow this one.
     pub(crate) left: u32,
-    /// Gets the receipt, or why nothing was sent.
+    /// Receives the receipt, or the reason why nothing was sent.
     pub(crate) reply: oneshot::Sender<Result<Receipt, SendError>>,
 }
 
-/// Whom a message is for.
+/// A receiver of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Destination {
     /// The member of this name.
@@ -176,25 +177,25 @@ impl From<PeerId> for Destination {
 /// When a receipt is due, and for whom the message waits until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Due {
-    /// When every member has confirmed, refused, left, or has been called down for
-    /// some seconds.
+    /// When every member has confirmed, refused or left, or has been called down for some seconds.
     #[default]
     Settled,
-    /// The same, and after this time at the latest: whoever has not confirmed by then is
-    /// `unconfirmed`.
+    /// As `Settled`, but after this time at the latest. A member that has not confirmed by then is
+    /// reported as `unconfirmed`.
     Within(Duration),
-    /// As `Within`, but members that are called down are given up after one second instead of
-    /// five. For messages that hold up others. Over the admin API it is `Within`.
+    /// As `Within`, but a member that is called down is given up after one second instead of five.
+    /// For messages that other work waits for. The admin API treats it as `Within`.
     Soon(Duration),
-    /// After this time at the latest, and until then the node keeps the message for
-    /// members that are down or have left, and for hosts of the inventory that are no
-    /// members: who comes back gets it, once, and those that were sent before its return
-    /// in the order in which they were sent. It is kept in memory: it ends with this node's process.
+    /// After this time at the latest. Until then the node keeps the message for members that are
+    /// down or have left, and for hosts of the inventory that are no members. A member that comes
+    /// back gets each kept message once; messages that were sent before its return come in the
+    /// order in which they were sent. They are kept in memory only, so they are lost when this
+    /// node's process ends.
     Until(Duration),
 }
 
 impl Due {
-    /// After how long the receipt comes at the latest.
+    /// The longest time until the receipt comes, if there is a limit.
     pub const fn time(self) -> Option<Duration> {
         match self {
             Self::Settled => None,
@@ -202,7 +203,7 @@ impl Due {
         }
     }
 
-    /// Whether the message is kept for those who are away.
+    /// Whether the message is kept for members that are away.
     pub const fn is_kept(self) -> bool {
         matches!(self, Self::Until(_))
     }
@@ -215,56 +216,56 @@ pub struct SendOptions {
     pub topic: Topic,
     /// When the receipt is due.
     pub due: Due,
-    /// What is asked of each receiver. More than that its node has the message needs a
-    /// `due` with a time, for which the answers are awaited.
+    /// What each receiver has to confirm. Any demand beyond the node having the message needs a
+    /// `due` with a time, which limits the wait for the answers.
     pub confirmation: Confirmation,
-    /// Of what is for all members: in which order it goes to them.
+    /// For a message to all members: the order in which it reaches them.
     pub strategy: Strategy,
-    /// Whether it is numbered among what this node publishes so on the topic and to the
-    /// same destinations: subscribers that ask for it get these in that order, and are
-    /// told what is missing.
+    /// Whether the message gets a number among this node's ordered messages on the topic to the
+    /// same destinations. Subscribers that ask for order get these messages in that order, and are
+    /// told which ones are missing.
     pub is_ordered: bool,
 }
 
-/// Why a message was not sent. Nothing has left the node.
+/// Why a message was not sent. No part of it has left the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// There is no placement yet, nor was there one in the time that was given.
+    /// The node has no place in the overlay yet, and got none within the time given.
     #[error("the node has no place in the overlay yet")]
     NotReady,
-    /// Nobody to send to.
+    /// The list of receivers is empty.
     #[error("no destination was given")]
     NoDestination,
-    /// These are no members.
+    /// These receivers are no members.
     #[error("not a member of the current epoch: {}", .0.join(", "))]
     UnknownPeers(Vec<String>),
     /// The payload is longer than the node accepts.
     #[error("the payload has {size_bytes} bytes, the most is {max_bytes}")]
     TooLarge {
-        /// What was given.
+        /// The length of the payload.
         size_bytes: usize,
-        /// What is possible.
+        /// The longest length that the node accepts.
         max_bytes: usize,
     },
-    /// Too many messages are open.
+    /// Too many messages of this node are open.
     #[error("too many messages of this node are still open")]
     Busy,
-    /// As many messages are kept for absent members as a node keeps.
+    /// The node keeps as many messages for absent members as it can.
     #[error("too many messages of this node are kept for members that are away")]
     KeptFull,
-    /// Answers are awaited, and there is no time until when.
+    /// The message asks for answers, but gives no time until which to wait for them.
     #[error("answers are asked for without a time until when")]
     NoTime,
-    /// Such topics are the nodes' own.
+    /// Topics like this one are reserved for the nodes themselves.
     #[error("the topic {0} is reserved: it begins with `$`")]
     ReservedTopic(Topic),
-    /// Nobody knows everybody's rank in a cluster of this size.
+    /// The cluster is too large for a roster, so no node knows the rank of each member.
     #[error("the cluster is too large to send to single members")]
     RosterTooLarge,
-    /// It was to be signed, and the node's key has failed. Nothing was sent.
+    /// The node has to sign its messages, and its key has failed.
     #[error("the node's key does not sign")]
     NotSigned,
-    /// The node has stopped, or stopped before it knew the outcome.
+    /// The node has stopped; if it stopped later, the outcome of the message is unknown.
     #[error("the node has stopped")]
     Stopped,
 }

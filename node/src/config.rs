@@ -1,8 +1,8 @@
-//! `node.toml`, overridden by the place that a launcher gives, by `BINOMESH_*` variables, and
-//! by flags. With a launcher no file is needed.
+//! Reads the settings: `node.toml`, overridden by the place that a launcher gives, by `BINOMESH_*`
+//! variables, and by flags. With a launcher no file is needed.
 //!
-//! Relative paths in the file are relative to the file; others to where the
-//! process runs.
+//! Relative paths in the file are relative to the file; other relative paths are relative to the
+//! working directory.
 
 mod fields;
 
@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::settings::{Bootstrap, NodeConfig};
 
-/// The variables that are no settings of a node: options of commands, and what a command that
-/// `run` starts is told.
+/// `BINOMESH_*` variables that are no settings of a node: options of commands, and variables that
+/// `run` sets for the command that it starts.
 const OTHER: [&str; 11] = [
     "config",
     "cluster",
@@ -33,13 +33,12 @@ const OTHER: [&str; 11] = [
     "size",
 ];
 
-/// How the origins of layers begin.
+/// How the names of two kinds of layers begin in errors.
 const FLAG: &str = "flag --";
 const VARIABLE: &str = "environment variable BINOMESH_";
 
-/// Whether Kubernetes sets the variable beside a Service whose name begins with `binomesh`:
-/// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP`, `BINOMESH_METRICS_PORT=tcp://…` and so
-/// on.
+/// Whether Kubernetes sets this variable for a Service whose name begins with `binomesh`:
+/// `BINOMESH_SERVICE_HOST`, `BINOMESH_PORT_7400_UDP`, `BINOMESH_METRICS_PORT=tcp://…` and so on.
 fn is_of_a_service(key: &str, value: &str) -> bool {
     let is_port = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
     let mut parts = key.split("port_").skip(1);
@@ -53,16 +52,16 @@ pub(crate) fn is_setting(key: &str) -> bool {
     fields::kind(key).is_some()
 }
 
-/// The settings cannot be used. Nothing was started.
+/// Why the settings cannot be used. Nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, variable or flag.
+    /// The file, variable or flag with the error.
     pub origin: String,
-    /// The setting, if it is about one.
+    /// The setting, if the error is about one.
     pub key: Option<String>,
-    /// What is wrong, with the value.
+    /// The problem, with the value.
     pub problem: String,
-    /// What to do.
+    /// What the operator can do.
     pub remedy: String,
 }
 
@@ -86,7 +85,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// The `BINOMESH_*` among `variables`.
+    /// The layer of the `BINOMESH_*` variables among `variables`.
     pub fn environment(
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
@@ -95,7 +94,7 @@ impl Layer {
             let Some(key) = name.strip_prefix("BINOMESH_").map(str::to_lowercase) else {
                 continue;
             };
-            // An empty variable is none, as in other programs.
+            // An empty variable counts as unset, as in other programs.
             let is_none = value.is_empty();
             if is_none || OTHER.contains(&key.as_str()) || is_of_a_service(&key, &value) {
                 continue;
@@ -116,8 +115,8 @@ impl Layer {
         })
     }
 
-    /// Flags: a structure whose fields have the names of the settings that they override.
-    /// What is not given, and a switch that is off, override nothing.
+    /// The layer of the flags: a structure whose fields have the names of the settings that they
+    /// override. A flag that is not given, or a switch that is off, overrides nothing.
     pub fn flags(given: &impl Serialize) -> Result<Self, ConfigError> {
         use serde_json::Value;
         let given = serde_json::to_value(given).map_err(|error| ConfigError {
@@ -139,19 +138,19 @@ impl Layer {
         })
     }
 
-    /// The same, and these flags besides, by the setting that each overrides.
+    /// The same layer with further flags, each by the name of the setting that it overrides.
     #[must_use]
     pub fn and(mut self, values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
         self.values.extend(Self::of(self.origin, values).values);
         self
     }
 
-    /// What holds unless something else is said.
+    /// The layer of defaults, which all other layers override.
     pub fn defaults(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
         Self::of("the default", values)
     }
 
-    /// What follows from a place in a launcher's list.
+    /// The layer of settings that follow from a place in a launcher's list.
     pub fn placed(values: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Self {
         Self::of("the place in the list of nodes", values)
     }
@@ -168,16 +167,16 @@ impl Layer {
     }
 }
 
-/// Where settings come from besides a file.
+/// The layers of settings besides the file.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
-    /// Under the file.
+    /// The defaults, below the file.
     pub defaults: Layer,
-    /// Over the file: the node's place among those of a launcher.
+    /// The node's place among those of a launcher, above the file.
     pub placed: Layer,
-    /// Over that.
+    /// The environment, above the place.
     pub environment: Layer,
-    /// Over all.
+    /// The flags, above all others.
     pub flags: Layer,
 }
 
@@ -230,7 +229,7 @@ pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigErr
     Ok(config)
 }
 
-/// The setting `bootstrap`, from the file or a variable. A file that cannot be read gives none
+/// The setting `bootstrap`, from the file or a variable. A file that cannot be read yields `None`
 /// here, and an error in [`load`].
 pub fn bootstrap(file: Option<&Path>, environment: &Layer) -> Option<Bootstrap> {
     let mut figment = Figment::new();
@@ -243,10 +242,10 @@ pub fn bootstrap(file: Option<&Path>, environment: &Layer) -> Option<Bootstrap> 
 
 /// The settings that `--credentials` stands for.
 const CREDENTIALS: [&str; 3] = ["certificate", "key", "ca"];
-/// In the place of the file's name, where there is no file.
+/// Stands for the file's name in errors, where there is no file.
 const NO_FILE: &str = "flags and variables";
 
-/// A file that can be read.
+/// Read a file as a layer of settings.
 fn read(file: &Path) -> Result<impl Provider, ConfigError> {
     let whole = |problem: String, remedy: &str| ConfigError {
         origin: file.display().to_string(),
@@ -327,7 +326,7 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
             "correct it; deploy/node.toml shows every setting".to_owned(),
         ),
     };
-    // What cannot be parsed is shown with its line, which may hold a secret.
+    // A parse error quotes its line, which may hold a secret.
     let problem = error.kind.to_string();
     let problem = match problem.contains("job_secret") && problem.contains('\n') {
         true => "the line of `job_secret` cannot be parsed".to_owned(),
@@ -343,7 +342,8 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
 
 /// The known word that differs from `word` in at most two letters.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // A word of any length comes from a file; the distance takes the product of both lengths.
+    // A file may contain a word of any length, and the distance takes time in proportion to the
+    // product of both lengths.
     let word: String = word.chars().take(64).collect();
     let scored = known
         .iter()
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    /// What takes any text and is no path.
+    /// Settings that take any text and are no paths.
     const NO_PATHS: [&str; 2] = ["log", "job_id"];
 
     #[test]
@@ -511,7 +511,7 @@ mod tests {
             is_key.then(|| key.to_owned())
         };
         let shown: BTreeSet<String> = text.lines().filter_map(shown).collect();
-        // Bugs are planted in tests alone.
+        // Bugs are planted only in tests.
         let all = fields::names().iter().filter(|key| **key != "planted");
         let all: BTreeSet<String> = all.map(|key| (*key).to_owned()).collect();
         assert_eq!(shown, all);

@@ -1,5 +1,5 @@
-//! The certificate, key and authorities of a node, read from files and checked
-//! before anything is dialled.
+//! The certificate, key and authorities of a node, read from files and checked before the node
+//! dials any peer.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,11 @@ use crate::settings::NodeConfig;
 use crate::settings::SecretSource;
 use crate::spiffe::node_uri;
 
-/// What a revocation list beside `ca` is called.
+/// The file name of a revocation list beside `ca`.
 const LIST_NAME: &str = "crl.pem";
 
-/// What a node proves itself with, and what it believes others by.
+/// The certificate and key by which a node proves its identity, and the authorities and revocation
+/// lists by which it verifies others.
 #[derive(Debug)]
 pub struct Credentials {
     /// The checked certificate, key, authorities and revocation lists.
@@ -62,7 +63,7 @@ impl Credentials {
         Ok(Self { identity })
     }
 
-    /// What follows from the secret of a job.
+    /// The credentials that follow from the secret of a job.
     #[cfg(feature = "ca")]
     fn of_job(config: &NodeConfig, source: &SecretSource) -> Result<Self, CredentialsError> {
         let shown = PathBuf::from(source.to_string());
@@ -84,11 +85,11 @@ impl Credentials {
     }
 }
 
-/// The file of the revocation lists: `crl`, or `crl.pem` beside `ca` if there is one. So a
-/// first list needs no other settings.
+/// The file of the revocation lists: `crl`, or `crl.pem` beside `ca` if it exists. So a first list
+/// needs no change of settings.
 fn list_of(config: &NodeConfig) -> Option<PathBuf> {
     let beside = config.ca.with_file_name(LIST_NAME);
-    // A link that leads nowhere is there, and reading it says why it is of no use.
+    // A dangling link counts as present: reading it then tells why it cannot be used.
     let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
     let found = || {
         let seen = std::fs::symlink_metadata(&beside);
@@ -97,8 +98,8 @@ fn list_of(config: &NodeConfig) -> Option<PathBuf> {
     config.crl.clone().or_else(found)
 }
 
-/// Lists of strangers revoke nothing: some are left from a former authority, only such are a
-/// mistake.
+/// Check the lists. A list of another authority revokes nothing. Some such lists may be left over
+/// from a former authority, but it is a mistake if there are no others.
 fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), CredentialsError> {
     let (stray, count) = (identity.stray_list_count(), identity.list_count());
     let Some(file) = file else {
@@ -118,15 +119,15 @@ fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), Credentia
     Ok(())
 }
 
-/// Credentials that cannot be used. Nothing was started.
+/// Why credentials cannot be used. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 #[error("`{key}` ({file}): {problem}; {remedy}", file = .file.display(), remedy = .problem.remedy())]
 pub struct CredentialsError {
     /// The setting that names the file.
     pub key: &'static str,
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub problem: Problem,
 }
 
@@ -137,25 +138,25 @@ impl CredentialsError {
     }
 }
 
-/// What is wrong with a file of credentials.
+/// A problem with a file of credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// It cannot be read or is not PEM.
+    /// The file cannot be read or is not PEM.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// There is nothing of the expected kind in it.
+    /// The file has no entry of the expected kind.
     #[error("holds no PEM section of the expected kind")]
     Empty,
-    /// It is not PEM.
+    /// The file is not PEM.
     #[error("is malformed: {0}")]
     Malformed(String),
-    /// There is no revocation list in it.
+    /// The file has no revocation list.
     #[error("holds no revocation list, neither PEM nor DER")]
     NoList,
-    /// There is more than PEM in it.
+    /// The file has other data beside PEM.
     #[error("holds bytes that are no text beside its PEM sections")]
     Mixed,
-    /// The lists are of other authorities.
+    /// All lists belong to other authorities.
     #[error("holds no list of an authority in `ca`")]
     StrayLists,
     /// An authority has not signed the list that names it.
@@ -164,12 +165,12 @@ pub enum Problem {
     /// The certificate names another node.
     #[error("is of `{found}`, the configured name is `{wanted}`")]
     OtherName {
-        /// Who it is of.
+        /// The name in the certificate.
         found: String,
         /// The configured name.
         wanted: String,
     },
-    /// The certificate's SPIFFE URI is not of the form that names are found by.
+    /// The certificate's SPIFFE URI has not the form by which peers find names.
     #[error("does not name the node as `{0}`")]
     OtherUri(String),
     /// The secret of the job cannot be used.
@@ -224,7 +225,7 @@ impl Problem {
     }
 }
 
-/// An identity that cannot be used is the fault of one of its files.
+/// An unusable identity as an error about the file that causes it.
 fn unusable(config: &NodeConfig, error: IdentityError) -> CredentialsError {
     let (key, file) = match &error {
         IdentityError::KeyMismatch(_)
@@ -265,8 +266,8 @@ fn certificates(
     Ok(found)
 }
 
-/// The lists of a file: as PEM, of which there may be several, or one as DER. A file without
-/// one is an error: no list at all would let the revoked in.
+/// The lists of a file: one or more as PEM, or one as DER. A file without a list is an error:
+/// without any list, revoked members would be let in again.
 fn revocations(
     file: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CredentialsError> {
@@ -278,7 +279,7 @@ fn revocations(
     if lists.is_empty() {
         lists.push(CertificateRevocationListDer::from(bytes));
     } else if std::str::from_utf8(&bytes).is_err() {
-        // Such as a list in DER behind one in PEM, which nobody would read.
+        // For example a list in DER after one in PEM, which would be ignored.
         return Err(CredentialsError::new("crl", file, Problem::Mixed));
     }
     for list in &lists {

@@ -1,6 +1,6 @@
-//! What a cluster promises, shown on real processes: it forms, its tables are
-//! the binomial graph, a broadcast reaches everybody once, and it heals after
-//! the death of a leaf, of an inner node and of the root.
+//! A demo of what a cluster promises, on real processes: it forms, its tables are the binomial
+//! graph, a broadcast reaches every member once, and the cluster heals after the death of a leaf,
+//! of an inner node and of the root.
 //!
 //! Deliveries are counted at the receivers, never taken from a receipt.
 
@@ -19,77 +19,77 @@ use crate::report::NodeReport;
 use crate::verify::{Defect, Verified, verify};
 use tally::Tally;
 
-/// The fewest nodes that can be shown: three die, two must be left.
+/// The fewest nodes of a demo: three die, two must be left.
 pub const FEWEST: u32 = 5;
 
-/// How often the nodes are asked while something is awaited.
+/// How often the nodes are asked while the demo waits.
 const POLL: Duration = Duration::from_millis(50);
-/// How long tables may differ from each other after all nodes called themselves
-/// healthy: they are read one after the other, not at one moment.
+/// How long tables may still disagree after all nodes have reported themselves healthy: they are
+/// read one after the other, not at one moment.
 const AGREE: Duration = Duration::from_secs(5);
-/// How long one node may take to answer.
+/// The time that one node has to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// One line of `up --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Event {
-    /// What happened.
+    /// The name of the event.
     pub event: &'static str,
-    /// Since the start of the cluster.
+    /// The time since the start of the cluster.
     pub elapsed_seconds: f64,
-    /// Of this step alone.
+    /// The time of this step alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_seconds: Option<f64>,
-    /// How many nodes live.
+    /// The number of live nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// The node that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What that node was, or is now.
+    /// The role of that node: what it was, or is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
-    /// Its rank.
+    /// The node's rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// How many were to receive.
+    /// The number of nodes that were to receive the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_count: Option<u32>,
-    /// How many did, counted at the receivers.
+    /// The number of nodes that did, counted at the receivers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_count: Option<u32>,
-    /// How many deliveries were more than the first.
+    /// The number of deliveries beyond the first at each node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<u32>,
-    /// Table entries that were checked.
+    /// The number of table entries that were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<usize>,
-    /// The memory of the live nodes' processes, each shared page counted in
-    /// parts: the sum of their proportional set sizes.
+    /// The memory of the live nodes' processes: the sum of their proportional set sizes, which
+    /// share out each shared page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pss_bytes: Option<u64>,
-    /// Whether the step is as promised.
+    /// Whether the step ended as promised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
 }
 
-/// A step that is not as promised.
+/// A step that did not end as promised.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// It took too long.
+    /// The step took too long.
     #[error("{step} did not finish in time; still missing: {missing}")]
     TimedOut {
-        /// Which step.
+        /// The name of the step.
         step: String,
-        /// What it waited for.
+        /// What the step was waiting for.
         missing: String,
     },
     /// A check failed.
     #[error("{step} failed: {problem}")]
     Failed {
-        /// Which step.
+        /// The name of the step.
         step: String,
-        /// What is wrong.
+        /// What the check found.
         problem: String,
     },
     /// A node does not answer.
@@ -100,7 +100,7 @@ pub enum DemoError {
     Cluster(#[from] ClusterError),
 }
 
-/// A demo at work.
+/// A running demo.
 pub struct Demo<'a, F> {
     cluster: &'a Cluster,
     started: Instant,
@@ -109,8 +109,8 @@ pub struct Demo<'a, F> {
 }
 
 impl<'a, F: FnMut(&Event)> Demo<'a, F> {
-    /// A demo of a cluster that was started at `started`; it gives up at
-    /// `deadline`. Each event is handed to `emit`.
+    /// A demo of a cluster that was started at `started`. It gives up at `deadline`, and hands each
+    /// event to `emit`.
     pub const fn new(cluster: &'a Cluster, started: Instant, deadline: Instant, emit: F) -> Self {
         Self {
             cluster,
@@ -168,7 +168,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         }
     }
 
-    /// Everything, in order.
+    /// Run all steps in order.
     pub async fn run(&mut self) -> Result<(), DemoError> {
         self.formed().await?;
         self.verified().await?;
@@ -247,7 +247,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         Ok(())
     }
 
-    /// Broadcast once from a node that is not the root, and count.
+    /// Broadcast once from a node that is not the root, and count the deliveries.
     async fn broadcast(&mut self, tally: &mut Tally, word: &str) -> Result<(), DemoError> {
         let step = format!("the broadcast {word} the deaths");
         let reports = self.settled(&step).await?;
@@ -303,8 +303,8 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         Err(failed(&step, problem))
     }
 
-    /// The reports of all live nodes, once each calls itself healthy in the same
-    /// epoch of exactly as many members.
+    /// The reports of all live nodes, once each node is healthy in the same epoch of exactly as
+    /// many members.
     async fn settled(&mut self, step: &str) -> Result<Vec<NodeReport>, DemoError> {
         loop {
             let live = self.live();
@@ -346,7 +346,7 @@ fn count(reports: &[NodeReport]) -> u32 {
     u32::try_from(reports.len()).unwrap_or(u32::MAX)
 }
 
-/// The first defects; one cause usually shows in many tables.
+/// The first defects in words; one cause usually shows in many tables.
 fn listed(defects: &[Defect]) -> String {
     let shown: Vec<String> = defects.iter().take(10).map(ToString::to_string).collect();
     let more = defects.len().saturating_sub(shown.len());
@@ -398,7 +398,7 @@ pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
     answers
 }
 
-/// The sum over the members' processes; `None` where the kernel does not tell.
+/// The sum over the members' processes; `None` where the kernel does not tell it.
 fn proportional_set_sizes(members: &[Member]) -> Option<u64> {
     let one = |member: &Member| -> Option<u64> {
         let file = format!("/proc/{}/smaps_rollup", member.pid);
@@ -410,7 +410,7 @@ fn proportional_set_sizes(members: &[Member]) -> Option<u64> {
     members.iter().map(one).sum()
 }
 
-/// What keeps the members from being one settled overlay, in words.
+/// Why the members are not one settled overlay yet, in words.
 fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<String> {
     let expected = u32::try_from(members.len()).ok();
     let mut epochs: BTreeMap<&str, u32> = BTreeMap::new();
@@ -440,13 +440,13 @@ fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<St
     missing
 }
 
-/// A leaf, and an inner node that is not the root, or in its absence another
-/// leaf. The reports are in the order of ranks.
+/// The two nodes to kill: a leaf, and an inner node that is not the root, or another leaf if there
+/// is no inner node. The reports are in the order of ranks.
 fn victims(reports: &[NodeReport]) -> [Option<(&NodeReport, &'static str)>; 2] {
     let below = |report: &&NodeReport| report.parent.is_some();
     let is_leaf = |report: &&NodeReport| report.children.is_empty();
     let inner = reports.iter().filter(below).find(|report| !is_leaf(report));
-    // Not a child of the inner node, so that its orphans are many.
+    // A leaf of another parent, so that the inner node keeps all its orphans.
     let mut leaves = reports.iter().filter(below).filter(is_leaf);
     let apart =
         |leaf: &&NodeReport| inner.is_none_or(|inner| leaf.parent.as_ref() != Some(&inner.name));

@@ -1,27 +1,28 @@
-//! When what a node proves itself with ends, and who has to know that in time.
+//! When a node's credentials expire, with warnings in time.
 
 use binomesh_overlay::quic::{Document, Term};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue;
 
-/// How often a node says it again.
+/// How often a warning is repeated: once a day.
 const AGAIN_SECONDS: i64 = 86_400;
 
-/// How long a certificate, an authority or a revocation list holds.
+/// The validity of a certificate, an authority or a revocation list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialTerm {
-    /// `certificate`, `authority`, or `revocation_list`. Of several of a kind it is the one that
-    /// ends first. Those that had ended when they were read do not count.
+    /// `certificate`, `authority`, or `revocation_list`. If there are several of a kind, it is the
+    /// one that ends first. Those that had ended when they were read do not count.
     pub document: String,
-    /// Its first second since 1970.
+    /// The first second of its validity, since 1970.
     pub from: i64,
-    /// Its last second. A revocation list goes on revoking after it: a next one is overdue.
+    /// The last second of its validity. A revocation list goes on revoking after that: its
+    /// successor is overdue.
     pub until: i64,
 }
 
 impl CredentialTerm {
-    /// How it stands with it at a time, in seconds since 1970.
+    /// Its stage at the time `now`, in seconds since 1970.
     pub const fn stage(&self, now: i64) -> Stage {
         let life = self.until.saturating_sub(self.from);
         if now > self.until {
@@ -33,7 +34,7 @@ impl CredentialTerm {
         }
     }
 
-    /// How long it still holds, in words: "3 days", or how long it has ended.
+    /// The time that is left in words, such as "3 days", or the time since it ended.
     pub fn left(&self, now: i64) -> String {
         let seconds = self.until.saturating_sub(now).unsigned_abs();
         let (count, unit) = match seconds {
@@ -62,21 +63,21 @@ impl From<&Term> for CredentialTerm {
     }
 }
 
-/// How it stands with something that ends.
+/// The stage of a credential that will expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// More than a third of its time is left.
     Good,
-    /// Less is left.
+    /// At most a third of its time is left.
     Ending,
-    /// It has ended.
+    /// Its time is over.
     Ended,
 }
 
-/// Says in the log and in the metrics when something ends.
+/// Warns in the log and in the metrics when credentials expire.
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
-    /// With what was said of it last, and when.
+    /// Each credential, with the stage of its last warning, and the time of that.
     terms: Vec<(CredentialTerm, Stage, i64)>,
 }
 
@@ -92,7 +93,7 @@ impl Expiry {
         self.terms.iter().map(|(term, ..)| term.clone()).collect()
     }
 
-    /// What there is to say now, each once, and what goes on once a day.
+    /// The warnings that are due now: each new stage once, and a lasting one once a day.
     pub(crate) fn news(&mut self, now: i64) -> Vec<(CredentialTerm, Stage)> {
         let mut news = Vec::new();
         for (term, told, at) in &mut self.terms {
@@ -107,7 +108,7 @@ impl Expiry {
         news
     }
 
-    /// Say it.
+    /// Log the warnings that are due.
     pub(crate) fn attend(&mut self, now: i64) {
         for (term, stage) in self.news(now) {
             let (document, left) = (&term.document, term.left(now));

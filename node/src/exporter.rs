@@ -1,7 +1,7 @@
 //! The metrics of one node for Prometheus, with a recorder of its own.
 //!
-//! Each scrape has its own recorder for single neighbours. The series of a neighbour that is
-//! gone are absent from the next scrape.
+//! Each scrape has a further recorder for the metrics of single neighbours, so the series of a
+//! neighbour that is gone are absent from the next scrape.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use crate::recorded::{SharedRecorder, recording};
 use crate::report::{NodeReport, SlowPeer};
 use crate::scrape::Scrape;
 
-/// From a loopback's half millisecond to a minute of repair.
+/// Buckets for times: from half a millisecond on a loopback to a minute of repair.
 const SECONDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
 ];
-/// From one frame to the largest payload.
+/// Buckets for lengths: from one frame to the largest payload.
 const BYTES: [f64; 8] = [
     64.0,
     256.0,
@@ -31,17 +31,16 @@ const BYTES: [f64; 8] = [
     1_048_576.0,
     16_777_216.0,
 ];
-/// Counts: hops, batch sizes, levels.
+/// Buckets for counts: hops, batch sizes, levels.
 const COUNTS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
 
-/// How often histograms are folded; otherwise their samples pile up until the
-/// next scrape.
+/// How often histograms are folded. Otherwise their samples would pile up until the next scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// How many lines of this process's log could not be written.
+/// The number of log lines of this process that were not written.
 pub(crate) static LOG_LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
-/// A node's recorder and what renders it.
+/// A node's recorder, and the handle that renders its metrics.
 #[derive(Clone)]
 pub struct Exporter {
     node: String,
@@ -69,12 +68,12 @@ impl Exporter {
         })
     }
 
-    /// Where the node's metrics are to go.
+    /// The recorder for the node's metrics.
     pub fn recorder(&self) -> SharedRecorder {
         self.recorder.clone()
     }
 
-    /// The text of a scrape at which the node stands so.
+    /// The text of a scrape, with the values of `scrape`.
     pub fn render(&self, scrape: &Scrape) -> String {
         recording(Some(&self.recorder), || {
             show_standing(&scrape.report);
@@ -101,7 +100,7 @@ impl Exporter {
         recorder.handle().render()
     }
 
-    /// The text as of the last time, for tests of what counts by itself.
+    /// The text without new values of a scrape, for tests of counters.
     #[cfg(all(test, feature = "ca"))]
     pub(crate) fn text(&self) -> String {
         self.handle.render()
@@ -148,15 +147,15 @@ fn show_standing(report: &NodeReport) {
     }
 }
 
-/// An epoch's name as a number that a float holds exactly, and is hardly ever the same for
-/// two: 48 bits of its hash.
+/// An epoch's name as a number that a float holds exactly: 48 bits of its hash. Two epochs hardly
+/// ever have the same number.
 fn number_of(epoch: &str) -> f64 {
     let hash = blake3::hash(epoch.as_bytes());
     let high = hash.as_bytes().iter().take(6);
     high.fold(0.0, |number, byte| number * 256.0 + f64::from(*byte))
 }
 
-/// What the operating system says of this process; where it does not say, there is nothing.
+/// Show what the operating system tells of this process. A value that it does not tell is left out.
 fn show_process() {
     let process = metrics_process::collector::collect();
     if let Some(seconds) = process.cpu_seconds_total {

@@ -1,17 +1,17 @@
-//! Reading files that settings name. A daemon reads them while it runs, so nothing may keep
-//! it waiting: a pipe without a writer would, for ever.
+//! Reads files that settings name. A daemon reads them while it runs, so no file may block it: a
+//! pipe without a writer would block it for ever.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest file that is read whole. A guess: a revocation list of a hundred thousand
-/// certificates has some megabytes.
+/// The most bytes of a file that is read whole. A guess: a revocation list of a hundred thousand
+/// certificates has some megabytes. A longer file is an error.
 const LENGTH_MAX: u64 = 64 << 20;
 
-/// Open what is a file, or a link to one.
+/// Open a regular file, or a link to one.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Before it is opened: that waits for a pipe's writer.
+    // Checked first, since opening a pipe would wait for its writer.
     if !std::fs::metadata(path)?.is_file() {
         let text = "it is no file, but a pipe, a device or a folder";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -19,7 +19,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// All that a file holds, if that is not too much.
+/// The contents of a file, unless it is too long.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(LENGTH_MAX + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,5 @@
-//! Who knows whom at the start, in clusters whose nodes have neighbours rather than parents.
+//! Graphs of neighbours: which nodes know each other at the start, in clusters whose nodes have
+//! neighbours rather than parents.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,46 +8,46 @@ use std::str::FromStr;
 
 use crate::shape::{Shape, split_mix};
 
-/// The most nodes of a graph. Guess: above what one machine simulates or runs.
+/// The most nodes of a graph. A guess: more than one machine simulates or runs.
 pub const NODES_MAX: u32 = 1 << 16;
-/// The most edges. Guess: they take a few hundred MiB.
+/// The most edges of a graph. A guess: they take a few hundred MiB.
 const EDGES_MAX: u64 = 1 << 22;
 /// The most bytes of a graph's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A graph, as `--graph` names it.
+/// A graph, as the flag `--graph` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Graph {
-    /// Each knows the next one and the one before.
+    /// Each node knows the next one and the one before.
     Ring(u32),
-    /// Rows and columns; each knows those beside, above and below it.
+    /// Rows and columns: each node knows the nodes beside, above and below it.
     Mesh {
-        /// How many rows.
+        /// The number of rows.
         rows: u32,
-        /// How many columns.
+        /// The number of columns.
         columns: u32,
     },
-    /// Connected, the rest of the edges drawn at random.
+    /// A connected random graph: a random tree, and further random edges.
     Random {
-        /// How many nodes.
+        /// The number of nodes.
         nodes: u32,
         /// The mean degree.
         degree: u32,
     },
-    /// All know node 0.
+    /// All nodes know node 0, and it knows them.
     Star(u32),
-    /// Two halves in which all know each other, joined by one edge.
+    /// Two halves, joined by one edge. In each half all nodes know each other.
     Cliques(u32),
-    /// A path of half of the nodes, each of which has one of the others at its side.
+    /// A path of half of the nodes; each of them has one of the other nodes at its side.
     Caterpillar(u32),
-    /// As a file says: an edge `a b`, or `a > b` where only a knows b, a line.
+    /// The graph of a file: an edge `a b` on each line, or `a > b` where only a knows b.
     File(PathBuf),
 }
 
 /// A graph that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// The text names no graph.
+    /// The text names no known graph.
     #[error(
         "{0:?} is no graph; expected ring:N, mesh:AxB, random:N,D, star:N, cliques:N, \
          caterpillar:N or file:PATH"
@@ -58,38 +59,38 @@ pub enum GraphError {
     /// Too many edges.
     #[error("{0} has {1} edges or more; give a graph of at most 4194304")]
     Edges(String, u64),
-    /// More edges than there can be, or too few to connect all.
+    /// More edges than the graph can have, or too few to connect all nodes.
     #[error("{graph} cannot have the mean degree {degree}; give a degree from 2 to {most}")]
     Degree {
-        /// The graph.
+        /// The graph's name.
         graph: String,
-        /// What was asked for.
+        /// The degree that was asked for.
         degree: u32,
-        /// The most.
+        /// The greatest degree that is possible.
         most: u32,
     },
     /// The file cannot be read.
     #[error("{0} cannot be read: {1}; name a file with an edge `a b` or `a > b` a line")]
     Unreadable(String, String),
-    /// A line is no edge.
+    /// A line of the file is no edge.
     #[error(
         "{file}, line {line}: {text:?} is no edge; expected two different numbers of nodes \
          below 65536, such as `0 1`, or `0 > 1` where only 0 knows 1"
     )]
     Edge {
-        /// The file.
+        /// The name of the file.
         file: String,
         /// The line's number, from 1.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
     },
-    /// Two parts know nothing of each other.
+    /// The graph is not connected.
     #[error("{graph} is not connected: nothing leads from node 0 to node {node}; add an edge")]
     Parts {
-        /// The graph.
+        /// The graph's name.
         graph: String,
-        /// The smallest node that is not reached.
+        /// The smallest node that cannot be reached from node 0.
         node: usize,
     },
 }
@@ -165,7 +166,7 @@ impl Graph {
             return Err(GraphError::Edges(self.to_string(), edges));
         }
         match *self {
-            // Denser ones are drawn by trying, which would take long.
+            // Edges are drawn by trial and error, which would take long for denser graphs.
             Self::Random { nodes, degree }
                 if nodes > 1 && !(2..=nodes.div_ceil(2).max(2)).contains(&degree) =>
             {
@@ -179,7 +180,7 @@ impl Graph {
         }
     }
 
-    /// Whom each node knows, in ascending order. The seed is that of a random graph.
+    /// The nodes that each node knows, in ascending order. The seed is used for a random graph.
     pub fn lists(&self, seed: u64) -> Result<Vec<Vec<u32>>, GraphError> {
         let (nodes, knows) = match self {
             Self::Ring(nodes) => {
@@ -224,7 +225,7 @@ impl Graph {
     }
 }
 
-/// Each edge in both directions.
+/// Edges that go in both directions.
 fn both(edges: impl Iterator<Item = (u32, u32)>) -> BTreeSet<(u32, u32)> {
     edges.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
 }
@@ -241,7 +242,7 @@ fn mesh(rows: u32, columns: u32) -> Vec<(u32, u32)> {
     edges
 }
 
-/// A random tree, and further edges up to the mean degree.
+/// The edges of a random tree, and further ones up to the mean degree.
 fn random(nodes: u32, degree: u32, seed: u64) -> BTreeSet<(u32, u32)> {
     let parents = Shape::Random { seed }.parents(nodes);
     let tree = parents.iter().zip(0..);
@@ -306,7 +307,7 @@ fn read(path: &Path) -> Result<(u32, BTreeSet<(u32, u32)>), GraphError> {
     }
 }
 
-/// The smallest node that is in another part than node 0, whoever of two knows the other.
+/// The smallest node that is not connected to node 0, in whichever direction nodes know each other.
 fn unreached(lists: &[Vec<u32>]) -> Option<usize> {
     let mut around = lists.to_vec();
     for (from, list) in lists.iter().enumerate() {

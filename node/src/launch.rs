@@ -1,4 +1,4 @@
-//! Where a process stands among those that a launcher started with it.
+//! The place of a process among the processes that a launcher started with it.
 //!
 //! ```text
 //!   environment, flags ─▶ slurm ─┐
@@ -7,8 +7,8 @@
 //!            hosts, by hand ─────┘
 //! ```
 //!
-//! All of it is arithmetic on texts: every process computes the same list by itself, and
-//! nobody has to be asked. Nothing here reads the environment or a file.
+//! All of it is arithmetic on texts: every process computes the same list by itself and asks no
+//! other. This module reads neither the environment nor a file.
 //!
 //! A node is named after its host, as the list writes it: `c001`, and `c001.1`, `c001.2` for
 //! further nodes of one host. Its port is the first port plus its number at that host.
@@ -29,16 +29,16 @@ pub use family::{Family, family};
 use crate::config::ConfigError;
 use crate::settings::Seed;
 
-/// The most nodes of a list. Guess: above the clusters of today, and its names fit into some
+/// The most nodes of a list. A guess: more than today's clusters have; the names fit into some
 /// megabytes.
 pub const NODES_MAX: u32 = 65_536;
 /// The port of the first node of a host, unless another is given.
 pub const PORT: u16 = 7400;
 
-/// Which launcher started the process.
+/// The launcher that started the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Launcher {
-    /// The one whose variables are set; none with an ordinal given by hand.
+    /// The launcher whose variables are set. None is needed if an ordinal is given by hand.
     #[default]
     Auto,
     /// `srun`.
@@ -47,7 +47,7 @@ pub enum Launcher {
     Mpi,
     /// A StatefulSet.
     Kubernetes,
-    /// Whatever starts one process on each host of a folded list.
+    /// Any program that starts one process on each host of a folded list.
     Hosts(String),
 }
 
@@ -84,14 +84,14 @@ impl FromStr for Launcher {
     }
 }
 
-/// What the flags say.
+/// The flags that describe a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Which launcher.
+    /// The launcher that is named.
     pub launcher: Launcher,
     /// This node's place in the list, from 0.
     pub ordinal: Option<u32>,
-    /// How many nodes a list with `{}` has.
+    /// The number of nodes of a list with `{}`.
     pub size: Option<u32>,
     /// The list: folded, or one entry with `{}` for the ordinal.
     pub peers: Option<String>,
@@ -114,38 +114,38 @@ impl Default for Request {
     }
 }
 
-/// Where a process stands.
+/// The place of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Its place in the list.
+    /// The node's place in the list, from 0.
     pub ordinal: u32,
-    /// Its number at its host, from 0.
+    /// The node's number at its host, from 0.
     pub local: u32,
-    /// All nodes, this one too; their names and locations differ. Never empty.
+    /// All nodes, including this one, with distinct names and locations. Never empty.
     pub peers: Vec<Seed>,
 }
 
 impl Placement {
-    /// This node.
+    /// The entry of this node.
     pub fn me(&self) -> &Seed {
         self.peers
             .get(self.ordinal as usize)
             .unwrap_or(&self.peers[0])
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn size(&self) -> u32 {
         u32::try_from(self.peers.len()).unwrap_or(NODES_MAX)
     }
 }
 
-/// The variables of a process; `HOSTNAME` is the name that its host has, whatever a shell says.
+/// The variables of a process. `HOSTNAME` is the true name of its host, whatever the shell has set.
 pub type Environment = BTreeMap<String, String>;
 
-/// Which job the process belongs to, as its launcher says: a step of Slurm, or an `mpirun`.
+/// The id of the process's job, as its launcher tells it: a step of Slurm, or an `mpirun`.
 pub fn job_id(environment: &Environment) -> Option<String> {
     let of = |name: &str| environment.get(name).filter(|value| !value.is_empty());
-    // Within a Slurm job mpirun starts some ranks by a step, and others without.
+    // Within a Slurm job, `mpirun` starts some ranks by a step and others without one.
     if of("OMPI_COMM_WORLD_RANK").is_some() {
         return of("PMIX_NAMESPACE").cloned();
     }
@@ -153,7 +153,7 @@ pub fn job_id(environment: &Environment) -> Option<String> {
     Some(format!("{job}-{step}"))
 }
 
-/// Find out where the process stands.
+/// Find out the place of this process.
 pub fn place(environment: &Environment, request: &Request) -> Result<Placement, ConfigError> {
     match &request.launcher {
         Launcher::Slurm => slurm::place(environment, request),
@@ -165,7 +165,7 @@ pub fn place(environment: &Environment, request: &Request) -> Result<Placement, 
     }
 }
 
-/// The innermost launcher that has left its marks: `mpirun` is started within Slurm jobs.
+/// The place that the innermost launcher gives: `mpirun` may be started within a Slurm job.
 fn found(environment: &Environment, request: &Request) -> Result<Placement, ConfigError> {
     let has = |name: &str| environment.contains_key(name);
     if has("OMPI_COMM_WORLD_RANK") {
@@ -195,7 +195,7 @@ fn wrong(origin: &str, problem: impl Into<String>, remedy: impl Into<String>) ->
     }
 }
 
-/// The name of the host, for messages.
+/// The origin of the host's name, for errors.
 const HOST: &str = "the name of this host";
 
 /// The name of this host.
@@ -205,7 +205,7 @@ fn host_name<'a>(environment: &'a Environment, remedy: &str) -> Result<&'a str, 
         .ok_or_else(|| wrong(HOST, "is not known", remedy))
 }
 
-/// A variable that must be there.
+/// The value of a variable that must be set.
 fn variable<'a>(
     environment: &'a Environment,
     name: &str,
@@ -218,7 +218,7 @@ fn variable<'a>(
     })
 }
 
-/// A variable that must be there and hold a number.
+/// The value of a variable that must be set to a number.
 fn number(environment: &Environment, name: &str, remedy: &str) -> Result<u32, ConfigError> {
     let value = variable(environment, name, remedy)?;
     value.parse().map_err(|_| {
@@ -228,7 +228,7 @@ fn number(environment: &Environment, name: &str, remedy: &str) -> Result<u32, Co
     })
 }
 
-/// A flag that the launcher does not need.
+/// Refuse a flag that has no meaning with this launcher.
 fn refuse(flag: &str, is_given: bool, launcher: &str, instead: &str) -> Result<(), ConfigError> {
     match is_given {
         false => Ok(()),

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-// What a node receives is often freed by another thread than took it, for which the
-// system's allocator takes locks: docs/speed.md.
+// A buffer that a node receives is often freed by another thread than the one that allocated it.
+// The system's allocator takes locks for that, mimalloc does not: docs/speed.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -51,12 +51,13 @@ struct Shared {
     placement: watch::Receiver<Option<PlacementView>>,
     ended: watch::Receiver<Option<Ended>>,
     stop: CancellationToken,
-    /// How many pushes there were.
+    /// The number of pushes so far.
     #[cfg(feature = "push")]
     pushes: AtomicU64,
     #[cfg(feature = "push")]
     push_counts: PushCounts,
-    /// Counts down with each message: by `circulant` each goes down another tree.
+    /// Counts down with each message. The strategy `circulant` picks the tree of a message by this
+    /// number, so that successive messages go down different trees.
     left: AtomicU32,
 }
 
@@ -66,11 +67,11 @@ impl Drop for Shared {
     }
 }
 
-/// What of a message users do not choose.
+/// The parts of a message's options that users do not choose.
 pub(crate) struct Unasked {
-    /// Who is not waited for.
+    /// Names of members for which the receipt does not wait.
     pub(crate) excused: Arc<[String]>,
-    /// How many blocks follow by `circulant`.
+    /// With the strategy `circulant`: the number of blocks that follow.
     pub(crate) left: u32,
 }
 
@@ -102,7 +103,7 @@ impl Node {
         Self::seated(config, credentials, state, recorder, crate::host::open)
     }
 
-    /// Run the loop that `open` makes of its seat.
+    /// Start the task of a node: it runs the loop that `open` makes of the node's seat.
     pub(crate) fn seated(
         config: NodeConfig,
         credentials: Credentials,
@@ -153,34 +154,34 @@ impl Node {
         Ok(Self { shared })
     }
 
-    /// Its configured name.
+    /// The node's configured name.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Its lasting identity.
+    /// The node's lasting identity.
     pub fn id(&self) -> PeerId {
         self.shared.id
     }
 
-    /// The life of this process. It rises when the process begins another one: see
+    /// The number of this process's life. It rises when the process begins another life: see
     /// `binomesh_overlay::lives`.
     pub fn boot(&self) -> u64 {
         self.shared.boot.load(Ordering::Relaxed)
     }
 
-    /// The address that it tells others.
+    /// The address that the node tells other nodes.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// The longest payload that it accepts.
+    /// The longest payload that the node accepts.
     pub fn max_payload_bytes(&self) -> usize {
         self.shared.max_payload_bytes
     }
 
-    /// Wait until the node is ready in an epoch of at least `quorum` members: settled
-    /// there, in the cluster's overlay rather than on an island.
+    /// Wait until the node is ready in an epoch of at least `quorum` members: it is settled there,
+    /// and its overlay is the cluster's rather than an island.
     pub async fn ready(&self, quorum: u32) -> Result<PlacementView, Stopped> {
         let mut placement = self.placement();
         let there = |view: &Option<PlacementView>| {
@@ -191,34 +192,34 @@ impl Node {
         found.clone().ok_or(Stopped)
     }
 
-    /// Where the node stands, now and from now on; `None` while it has no place.
+    /// The place of the node in the overlay, with every later change; `None` while it has no place.
     pub fn placement(&self) -> watch::Receiver<Option<PlacementView>> {
         self.shared.placement.clone()
     }
 
-    /// How the node sees itself and its neighbours.
+    /// The state of the node and of its neighbours, as the node sees them.
     pub async fn report(&self) -> Result<NodeReport, Stopped> {
         let (reply, report) = oneshot::channel();
         self.ask(Command::Report { reply }).await?;
         report.await.map_err(|_| Stopped)
     }
 
-    /// How the node stands at the time of a scrape, for an exporter to render.
+    /// The values of a scrape, for an exporter to render.
     pub async fn scrape(&self) -> Result<Scrape, Stopped> {
         let (reply, scrape) = oneshot::channel();
         self.ask(Command::Scrape { reply }).await?;
         scrape.await.map_err(|_| Stopped)
     }
 
-    /// Where metrics of the cluster's nodes are to be read: of the members, for a day of those
-    /// that were lost, and of those that are expected, as far as this node knows.
+    /// The addresses at which metrics can be scraped, as far as this node knows them: of members,
+    /// of expected hosts, and, for a day, of members that were lost.
     pub async fn targets(&self) -> Result<Vec<TargetGroup>, Stopped> {
         let (reply, targets) = oneshot::channel();
         self.ask(Command::Targets { reply }).await?;
         targets.await.map_err(|_| Stopped)
     }
 
-    /// Send to some members. Dropping the handle cancels nothing.
+    /// Send a message to some members. Dropping the handle cancels nothing.
     pub fn send<D: Into<Destination>>(
         &self,
         to: impl IntoIterator<Item = D>,
@@ -233,19 +234,19 @@ impl Node {
         self.submit(payload.into(), options, command)
     }
 
-    /// A topic to publish on.
+    /// A handle for publishing on `topic`.
     pub fn topic(&self, topic: Topic) -> TopicHandle<'_> {
         let node = self;
         TopicHandle { node, topic }
     }
 
-    /// Send to all members. Dropping the handle cancels nothing.
+    /// Send a message to all members. Dropping the handle cancels nothing.
     pub fn publish(&self, payload: impl Into<Bytes>, options: SendOptions) -> PublishHandle {
         self.submit(payload.into(), options, Command::Publish)
     }
 
-    /// Answer a message that asks for it ([`crate::Message::confirmation`]). The first
-    /// answer of a node counts. When this returns it is on its way.
+    /// Answer a message that asks for it ([`crate::Message::confirmation`]). Only the first answer
+    /// of a node counts. When this returns, the answer is on its way.
     pub async fn reply(
         &self,
         to: PacketId<PeerId>,
@@ -264,9 +265,9 @@ impl Node {
         sent.await.unwrap_or(Err(SendError::Stopped))
     }
 
-    /// Receive matching messages; see [`Subscription`] for slow readers. When
-    /// this returns, no later message is missed; and of what came to a node that was just
-    /// started again, or was kept for it, before it had a subscriber, it has what it wants.
+    /// Receive matching messages; see [`Subscription`] for slow readers. When this returns, no
+    /// later message is missed. The first subscriber also gets matching messages that came earlier,
+    /// if the node was just started again or their origin had kept them.
     pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
         self.subscribe_bounded(filter, Subscription::DEFAULT_CAPACITY)
             .await
@@ -282,11 +283,11 @@ impl Node {
             .await
     }
 
-    /// As [`Node::subscribe`], in order: what an origin has published with
-    /// [`SendOptions::is_ordered`] comes in the order in which it did so on that topic and
-    /// to those destinations, and what is missing is told where it is missing, as
-    /// [`Received::Gap`](crate::Received::Gap). A message that comes after that is marked
-    /// late. Others come as they come.
+    /// As [`Node::subscribe`], in order. Messages that an origin publishes with
+    /// [`SendOptions::is_ordered`] on one topic to the same destinations come in the order of their
+    /// publication. A missing message is reported in its place as
+    /// [`Received::Gap`](crate::Received::Gap); if it still comes after that, it is marked late.
+    /// Messages without a number come at once.
     pub async fn subscribe_ordered(
         &self,
         filter: TopicFilter,
@@ -297,18 +298,18 @@ impl Node {
         Ok(subscription.in_order(hold, metrics))
     }
 
-    /// Have `call` called for each matching message, by the task that runs the node: no
-    /// queue, and nobody to be woken. When this returns, no later message is missed, and
-    /// it has been called for what waited for it, see [`Node::subscribe`]. It ends with the
+    /// Have the node's own task call `call` for each matching message: there is no queue, and no
+    /// other task has to be woken. When this returns, no later message is missed, and `call` has
+    /// been called for the messages that waited, see [`Node::subscribe`]. The calls end with the
     /// [`Listener`] or the node.
     ///
-    /// Until it returns the node does nothing else, and does not stop either: it must be
-    /// quick and wait for nothing. It must not hold a [`Node`], which would be kept alive
-    /// by itself; what takes long, or answers, is for a task behind a channel, or for
-    /// [`Node::subscribe`]. What takes 10 ms or more for the messages of a packet is counted
-    /// (`binomesh_listener_slow_total`). One that panics is counted as well
-    /// (`binomesh_listener_panics_total`) and not called again. Metrics that it records are
-    /// the node's ([`Node::start_recorded`]).
+    /// The node does nothing else until `call` returns, and cannot stop either. So `call` must be
+    /// quick and wait for nothing. It must not hold a [`Node`], which would then keep itself alive.
+    /// Work that takes long, or that answers, belongs into a task behind a channel, or needs
+    /// [`Node::subscribe`]. Calls that take 10 ms or more for the messages of one packet are
+    /// counted (`binomesh_listener_slow_total`). A `call` that panics is counted
+    /// (`binomesh_listener_panics_total`) and not called again. Metrics that `call` records are the
+    /// node's ([`Node::start_recorded`]).
     ///
     /// # Errors
     /// [`SubscribeError`]; listeners and subscriptions count together.
@@ -363,8 +364,8 @@ impl Node {
         renewed.await.map_err(|_| RenewError::Stopped)?
     }
 
-    /// Leave the overlay: finish what is open for at most `drain`, tell the
-    /// neighbours, and stop.
+    /// Leave the overlay: finish open messages for at most `drain`, say goodbye to the neighbours,
+    /// and stop.
     pub async fn leave(&self, drain: Duration) -> Result<(), Stopped> {
         let (reply, left) = oneshot::channel();
         self.ask(Command::Leave { drain, reply }).await?;
@@ -373,19 +374,19 @@ impl Node {
         Ok(())
     }
 
-    /// Stop at once, without a goodbye; the others find out by themselves.
+    /// Stop at once, without a goodbye; the other members have to detect it.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.stopped().await;
     }
 
-    /// Wait until the node has stopped, for whatever reason. From then on its
-    /// state folder is free for another one.
+    /// Wait until the node has stopped, for any reason. From then on another node may use its state
+    /// folder.
     pub async fn stopped(&self) -> Ended {
         let mut ended = self.shared.ended.clone();
         let found = ended.wait_for(Option::is_some).await;
         let ended = found.ok().and_then(|ended| *ended);
-        // Its task has gone without a word.
+        // The node's task ended without a result.
         ended.unwrap_or(match self.shared.stop.is_cancelled() {
             true => Ended::Asked,
             false => Ended::Panicked,
@@ -411,7 +412,7 @@ impl Node {
         self.submit_any(payload, options, Unasked { excused, left }, command)
     }
 
-    /// Send on a topic of the nodes' own, to all members or some.
+    /// Send a message on a reserved topic, to all members or to some.
     #[cfg(feature = "push")]
     pub(crate) fn publish_own(
         &self,
@@ -436,7 +437,7 @@ impl Node {
         pushes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Where it counts what is pushed.
+    /// The counters of pushes.
     #[cfg(feature = "push")]
     pub(crate) fn push_counts(&self) -> &PushCounts {
         &self.shared.push_counts
@@ -486,7 +487,7 @@ impl Node {
     }
 }
 
-/// A topic of a node.
+/// A topic, for publishing through a node.
 #[derive(Debug, Clone)]
 pub struct TopicHandle<'a> {
     node: &'a Node,
@@ -494,7 +495,7 @@ pub struct TopicHandle<'a> {
 }
 
 impl TopicHandle<'_> {
-    /// Send to all members. Dropping the handle cancels nothing.
+    /// Send a message to all members. Dropping the handle cancels nothing.
     pub fn publish(&self, payload: impl Into<Bytes>) -> PublishHandle {
         let options = SendOptions {
             topic: self.topic.clone(),
@@ -547,7 +548,7 @@ pub struct Stopped;
 /// A subscription was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    /// There are as many as a node holds.
+    /// The node has as many subscriptions as it allows.
     #[error("the node has as many subscribers as it holds; drop one first")]
     TooMany,
     /// The node has stopped.

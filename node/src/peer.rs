@@ -29,20 +29,20 @@ pub struct Peer<I: Id> {
     relay: Relay<I>,
     /// The links that the relay wants; the overlay has its own.
     relay_links: BTreeSet<I>,
-    /// The members of the last epoch whose roster was complete.
+    /// The members of the last epoch for which the roster was complete.
     members: Arc<Vec<Option<I>>>,
     collectives: Collectives<I>,
     mail: Mail<I>,
 }
 
 impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
-    /// A peer that has not started yet, of an identity that has no record of votes.
+    /// A peer that has not started yet, with an empty record of votes.
     pub fn new(overlay: overlay::Config<I>, relay: routing::Config) -> Self {
         let record = Record::Kept(BTreeMap::new());
         Self::remembering(overlay, relay, record)
     }
 
-    /// A peer that has not started yet, with what its former lives have recorded.
+    /// A peer that has not started yet, with the votes that its former lives have recorded.
     pub fn remembering(
         overlay: overlay::Config<I>,
         relay: routing::Config,
@@ -59,14 +59,15 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         }
     }
 
-    /// Collectives say nothing in the names of others: for members that sign.
+    /// Make collectives send nothing in the name of another member. Members that sign need this,
+    /// since nobody can sign for another.
     pub fn without_quick_ways(mut self) -> Self {
         self.collectives.leave_quick_ways();
         self
     }
 
-    /// Begin another life of the same process, with new machines that have not started yet.
-    /// Of collectives it remembers all, so the host keeps their timers.
+    /// Begin another life of the same process, with a new overlay and relay that have not started
+    /// yet. The collectives keep all their state, so the host keeps their timers.
     pub fn begin_life(&mut self, overlay: overlay::Config<I>, relay: routing::Config) {
         let relay_of_next = self.relay.next_life(overlay.boot, relay);
         let mut collectives = self.collectives.clone();
@@ -81,46 +82,46 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         };
     }
 
-    /// The overlay half.
+    /// The overlay machine.
     pub const fn overlay(&self) -> &Overlay<I> {
         &self.overlay
     }
 
-    /// The relay half.
+    /// The relay machine.
     pub const fn relay(&self) -> &Relay<I> {
         &self.relay
     }
 
-    /// The collectives.
+    /// The machine of the collectives.
     pub const fn collectives(&self) -> &Collectives<I> {
         &self.collectives
     }
 
-    /// How many messages about collectives were dropped for want of room.
+    /// The number of messages about collectives that were dropped for want of room.
     pub const fn mail_dropped(&self) -> u64 {
         self.mail.dropped()
     }
 
-    /// Take part in no vote of a collective any more: it cannot be recorded.
+    /// Take part in no more votes of collectives, because votes cannot be recorded any more.
     pub fn stop_voting(&mut self) {
         self.collectives.stop_voting();
         self.mail.clear();
     }
 
-    /// Whether this node's tables are as they should be, in the cluster's overlay rather
-    /// than on an island.
+    /// Whether this node's tables are complete, and its overlay is the cluster's rather than an
+    /// island.
     pub fn is_ready(&self) -> bool {
         self.overlay.health() == Health::Healthy && self.overlay.island().is_none()
     }
 
-    /// How many former members went without a goodbye and are not back: those that are
-    /// called down and those that the epoch does not count any more. Above the members
-    /// that a roster names, only neighbours are counted.
+    /// The number of lost members: former members that went without a goodbye and are not back.
+    /// They are called down, or the epoch counts them no more. In a cluster that is too large for a
+    /// roster, only neighbours are counted.
     pub fn lost_count(&self) -> usize {
         self.lost().len()
     }
 
-    /// Who they are.
+    /// The lost members, as [`Peer::lost_count`] counts them.
     pub fn lost(&self) -> BTreeSet<I> {
         let mut lost: BTreeSet<I> = self.overlay.lost_members().collect();
         if let Some(roster) = self.relay.roster() {
@@ -131,12 +132,12 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         lost
     }
 
-    /// Leave the overlay half in an arbitrary state, as a transient fault would.
+    /// Put the overlay into an arbitrary state, as a transient fault would.
     pub fn scramble(&mut self, noise: &mut Noise, peers: &[I]) {
         self.overlay.scramble(noise, peers);
     }
 
-    /// Publish a message. Its receipt comes as an event, perhaps at once.
+    /// Publish a message. Its receipt comes as an event, possibly during this call.
     pub fn publish(
         &mut self,
         publish: Publish<I>,
@@ -158,8 +159,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         published
     }
 
-    /// Hand the relay the messages about collectives that it has room for: after each
-    /// input, once what that asked for is done.
+    /// Hand the relay the messages about collectives that it has room for. The host calls this
+    /// after each input, once it has performed the effects of that input.
     pub fn post(
         &mut self,
         mut sign: impl FnMut(Content<'_, I>) -> Result<Option<Signature>, SigningFailed>,
@@ -174,7 +175,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         }
     }
 
-    /// Sign what is open anew: see [`Relay::resign`].
+    /// Sign the open messages again: see [`Relay::resign`].
     pub fn resign(
         &mut self,
         sign: impl FnMut(Content<'_, I>) -> Option<Signature>,
@@ -185,15 +186,15 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.pass_on(effects, out);
     }
 
-    /// Conclude the messages that are open: this life is over, and the next knows nothing of
-    /// them. Collectives go on.
+    /// Conclude the open messages: this life is over, and the next one knows nothing of them.
+    /// Collectives go on.
     pub fn conclude(&mut self, out: &mut Out<I>) {
         let mut effects = Outbox::new();
         self.relay.conclude_all(&mut effects);
         self.pass_on(effects, out);
     }
 
-    /// Handle one input; what the host is to do goes to `out`.
+    /// Handle one input; the effects for the host go to `out`.
     pub fn handle(&mut self, input: Input<I>, out: &mut Out<I>) {
         match input {
             Input::Start => {
@@ -202,7 +203,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
             }
             Input::Message { from, message } => match message {
                 Message::Overlay(message) => {
-                    // Direct contact cancels a verdict.
+                    // A message from the peer itself cancels the verdict that it is down.
                     if self.relay.is_down(from) && !self.overlay.has_left(from) {
                         self.on_relay(routing::Input::PeerUp(from), out);
                     }

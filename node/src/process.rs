@@ -8,14 +8,15 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, watch};
 
-/// The longest first line that is read from a child.
+/// The longest first line that is read of a child's output.
 const MAX_LINE: u64 = 64 << 10;
 
-/// A child whose standard input stays open as long as this value lives: a child
-/// that watches it notices our death, however we die. Dropping it kills.
+/// A child process whose standard input stays open as long as this value lives. A child that
+/// watches its input notices the end of this process, even a crash. Dropping the value kills the
+/// child.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Held for its end of the pipe.
+    /// Held to keep this process's end of the pipe open.
     _stdin: Option<ChildStdin>,
     signals: mpsc::Sender<Signal>,
     exited: watch::Receiver<Option<ExitStatus>>,
@@ -34,8 +35,8 @@ pub(crate) enum Signal {
 }
 
 impl Process {
-    /// Start `command`, its standard error going to `log`, and wait for the
-    /// first line that it prints; `None` if it ended without one.
+    /// Start `command` with its standard error in `log`, and wait for the first line that it
+    /// prints; `None` if it ended without one.
     pub(crate) async fn start(
         mut command: Command,
         log: &Path,
@@ -64,8 +65,8 @@ impl Process {
         if let Some(stdout) = stdout {
             let mut reader = BufReader::new(tokio::io::AsyncReadExt::take(stdout, MAX_LINE));
             reader.read_line(&mut line).await?;
-            // Nothing else is expected; the rest is drained so that the child
-            // never blocks on it.
+            // No more lines are expected. The rest is read and dropped, so that the child never
+            // blocks on it.
             let mut rest = reader.into_inner().into_inner();
             tokio::spawn(async move {
                 let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
@@ -79,12 +80,12 @@ impl Process {
         let _ = self.signals.send(signal).await;
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         *self.exited.borrow()
     }
 
-    /// Wait until it has ended.
+    /// Wait until the process has ended.
     pub(crate) async fn wait(&self) -> Option<ExitStatus> {
         let mut exited = self.exited.clone();
         let found = exited.wait_for(Option::is_some).await;
@@ -92,7 +93,8 @@ impl Process {
     }
 }
 
-/// Owns the child, so that a signal never meets a pid that was given to another.
+/// The task that owns the child, so that a signal never reaches a pid that now belongs to another
+/// process.
 async fn monitor(
     mut child: Child,
     mut signals: mpsc::Receiver<Signal>,
@@ -110,7 +112,7 @@ async fn monitor(
             Some(Signal::Kill) => child.start_kill(),
             Some(signal) => send(&child, signal),
             None => {
-                // The handle is gone: the same as killing on drop, and reaped.
+                // The handle was dropped: kill the child and collect its status.
                 let _ = child.kill().await;
                 return;
             }

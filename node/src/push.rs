@@ -1,17 +1,18 @@
-//! Files and streams to all members: cut into pieces that flow concurrently as broadcasts,
-//! put together at the receivers, and checked end to end. A file is a stream whose length
-//! is known; what is in order is written, or read by an application while the rest comes.
+//! Pushes files and streams to all members: the origin cuts them into pieces, which flow
+//! concurrently as broadcasts; receivers put the pieces together and check the whole. A file is a
+//! stream of known length. A receiver writes the bytes to disk, or an application reads them in
+//! order while later ones still come.
 //!
 //! ```text
 //!   origin   piece piece piece piece* piece … end*        * asks for an answer
 //!   receiver ───▶ another name ─ written ─▶ BLAKE3 right ──▶ NAME, or a stream's end
 //! ```
 //!
-//! Custody, duplicates and the dead are the relay's business, piece by piece: the death
-//! of a node on the way costs only what it had not handed on. The origin is at most
-//! 8 MiB ahead of the slowest receiver that it still waits for: every
-//! 2 MiB receivers say that they have written what came. Who does not say so in
-//! time, or fails, is named with its reason and not waited for any more; the others go on.
+//! The relay deals with custody, duplicates and deaths for each piece, so the death of a node on
+//! the way costs only the pieces that it had not handed on. The origin is at most 8 MiB ahead of
+//! the slowest receiver that it still waits for: every 2 MiB receivers confirm that they have
+//! written what came. A receiver that fails, or does not confirm in time, is named in the report
+//! with the reason; the origin stops waiting for it and goes on with the others.
 
 mod cut;
 mod incoming;
@@ -35,46 +36,48 @@ pub use stream::PushedStream;
 
 /// The topic of pieces.
 const TOPIC: &str = "$push";
-/// How long a piece is. A guess: along a chain of 16 a file of 64 MiB takes a sixteenth
-/// longer than over one link.
+/// The length of a piece. A guess: along a chain of 16 members a file of 64 MiB takes a sixteenth
+/// longer than over one link. Longer pieces slow chains down, shorter ones cost processor time.
 const PIECE_BYTES: usize = 256 << 10;
-/// How long one is by the strategy `circulant`. A guess: among 16 members a block is
-/// everywhere after some five times what it takes on one uplink, and a shorter one costs more
-/// processor time.
+/// The length of a piece with the strategy `circulant`. A guess: among 16 members such a block is
+/// everywhere after about five times its time on one uplink. A shorter one costs more processor
+/// time.
 const BLOCK_BYTES: usize = 64 << 10;
-/// After how many bytes receivers say how far they are.
+/// The distance in bytes between two pieces that ask the receivers for an answer.
 const MARK_BYTES: u64 = 2 << 20;
-/// How many pieces are on their way at most, in all 8 MiB: so much may wait in a receiver.
+/// The most pieces on their way, 8 MiB in all: so much may wait in a receiver.
 const WINDOW: usize = 32;
-/// How many blocks, in all 3 MiB: of the relay's 64 open packets a quarter is left to others.
+/// The most blocks on their way, 3 MiB in all. They are 48 of the relay's 64 open packets; a
+/// quarter is left for other messages.
 const BLOCKS: usize = 48;
 
-/// How something is pushed.
+/// Options of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushOptions {
-    /// What it is to be called: a plain name, see [`check_file_name`].
+    /// The name at the receivers: a plain file name, see [`check_file_name`].
     pub name: String,
-    /// How long it is, if that is known: what ends before is an error then, and what
-    /// comes behind it is not read.
+    /// The length in bytes, if known: a source that ends earlier is an error then, and bytes beyond
+    /// it are not read.
     pub size_bytes: Option<u64>,
-    /// Whether a file of that name is replaced.
+    /// Whether an existing file of that name is replaced.
     pub replace: bool,
-    /// In which order it goes to the members; `auto` goes by how long it is and how many
-    /// they are (`docs/push.md`).
+    /// The order in which the pieces reach the members. `auto` decides by the length and the number
+    /// of members (`docs/push.md`).
     pub strategy: Strategy,
-    /// How long a receiver may take for each step until nobody waits for it any more; at
-    /// most [`Self::PATIENCE_MAX`], more counts as that.
+    /// The time that a receiver may take for each step before the origin stops waiting for it.
+    /// [`Self::PATIENCE_MAX`] is the limit; a longer time counts as the limit.
     pub patience: Duration,
 }
 
 impl PushOptions {
-    /// The default patience. A guess: disks stall for seconds.
+    /// The default patience. A guess: disks stall for seconds. With less, such receivers fail; with
+    /// more, one dead receiver holds up all others longer.
     pub const PATIENCE: Duration = Duration::from_secs(30);
-    /// The longest. While the slowest receiver is waited for the others get nothing, and
-    /// they give up what is silent for two minutes.
+    /// The longest patience. While the origin waits for the slowest receiver, the others get
+    /// nothing, and they give up a push that is silent for two minutes.
     pub const PATIENCE_MAX: Duration = Duration::from_secs(90);
 
-    /// The defaults for something of this name, and of this length if it is known.
+    /// The defaults for a push of this name, and of this length if it is known.
     pub fn new(
         name: impl std::convert::Into<String>,
         size_bytes: impl std::convert::Into<Option<u64>>,
@@ -89,42 +92,42 @@ impl PushOptions {
     }
 }
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PushReport {
-    /// What it is called at the receivers.
+    /// The name at the receivers.
     pub name: String,
-    /// How long it is.
+    /// The length in bytes.
     pub size_bytes: u64,
-    /// Its BLAKE3 hash in hexadecimal.
+    /// The BLAKE3 hash of all bytes in hexadecimal.
     pub blake3: String,
-    /// How many members have it whole, and checked.
+    /// The number of members that have it whole and checked.
     pub stored_count: u32,
-    /// Who.
+    /// The names of these members.
     pub stored: Vec<String>,
-    /// Who has not, and why.
+    /// The members that do not have it, and why.
     pub failed: Vec<PushFailure>,
     /// Hosts of the inventory that are no members.
     pub absent: Vec<Absent>,
-    /// From the first byte to the last answer.
+    /// The time from the first byte to the last answer.
     pub elapsed_seconds: f64,
-    /// What each member got per second.
+    /// The bytes per second that each member got.
     pub bytes_per_second: f64,
 }
 
 impl PushReport {
-    /// Whether all members have it, and nobody is absent.
+    /// Whether all members have it, and no host of the inventory is absent.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty() && self.absent.is_empty()
     }
 }
 
-/// A member that has not got a file.
+/// A member that does not have the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushFailure {
-    /// Its name.
+    /// The member's name.
     pub name: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 

@@ -1,14 +1,13 @@
-//! Metrics of one node among many in a process: nothing is installed globally.
+//! Metrics of one node among many in a process. No recorder is installed globally.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where the metrics of one node go.
+/// The destination of one node's metrics.
 pub type SharedRecorder = Arc<dyn metrics::Recorder + Send + Sync>;
 
-/// Do `work` with its metrics going to `recorder`, or to the process's own
-/// recorder if there is none.
+/// Do `work` with `recorder` for its metrics, or with the process's own recorder if there is none.
 pub(crate) fn recording<T>(recorder: Option<&SharedRecorder>, work: impl FnOnce() -> T) -> T {
     match recorder {
         Some(recorder) => metrics::with_local_recorder(recorder, work),
@@ -16,7 +15,7 @@ pub(crate) fn recording<T>(recorder: Option<&SharedRecorder>, work: impl FnOnce(
     }
 }
 
-/// A future whose metrics go to one recorder, whichever thread polls it.
+/// A future that records its metrics with one recorder, on whatever thread it is polled.
 pub(crate) struct Recorded<F> {
     recorder: Option<SharedRecorder>,
     inner: Pin<Box<F>>,

@@ -1,7 +1,7 @@
-//! What a node says of itself and of its broadcasts: plain data, the same in the
-//! library, in the admin API and on standard output.
+//! The reports of a node on itself and on its broadcasts: plain data, the same in the library, in
+//! the admin API and on standard output.
 //!
-//! Peers go by name; one whose name is not known yet goes by its hexadecimal id.
+//! Peers go by name; a peer whose name is not known yet goes by its hexadecimal id.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -16,73 +16,71 @@ use crate::expiry::CredentialTerm;
 /// One node's view of itself: an element of `topology --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Its configured name.
+    /// The node's configured name.
     pub name: String,
-    /// Its lasting identity.
+    /// The node's lasting identity.
     #[serde(with = "hex")]
     pub id: PeerId,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
-    /// The life of that process.
+    /// The number of that process's life.
     pub boot: u64,
-    /// The address that it tells others.
+    /// The address that the node tells other nodes.
     pub address: SocketAddr,
-    /// Its position in the ring, if placed.
+    /// The node's rank, its position in the ring, if it has a place.
     pub rank: Option<u32>,
-    /// The numbering that `rank` belongs to; see [`epoch_name`].
+    /// The epoch that `rank` belongs to; see [`epoch_name`].
     pub epoch: Option<String>,
-    /// How many members that numbering has.
+    /// The number of members of that epoch.
     pub population: Option<u32>,
     /// The parent in the deployment tree; none for the root.
     pub parent: Option<String>,
     /// The children in their order.
     pub children: Vec<String>,
-    /// The next in the ring.
+    /// The next node in the ring.
     pub successor: Option<String>,
-    /// The one before in the ring.
+    /// The node before it in the ring.
     pub predecessor: Option<String>,
-    /// Level i is the node 2^i places ahead; `null` if not known yet. Duplicates
-    /// are kept, and a lone node has no level.
+    /// The clockwise fingers: level i is the node 2^i places ahead, or `null` while unknown.
+    /// Duplicates are kept, and a lone node has no level.
     pub clockwise: Vec<Option<String>>,
-    /// Level i is the node 2^i places behind.
+    /// The counterclockwise fingers: level i is the node 2^i places behind.
     pub counterclockwise: Vec<Option<String>>,
     /// The peers with a live, mutually authenticated link, each once.
     pub links: Vec<String>,
-    /// The peers that it takes for down: neighbours that are silent, and those
-    /// of whom others say so.
+    /// The peers that this node takes for down: silent neighbours, and peers that others call down.
     #[serde(default)]
     pub down: Vec<String>,
-    /// The peers that it cannot reach though it should, while others can: what
-    /// it has to say to them is carried by another.
+    /// The peers that this node should reach and cannot, while other members can: a third member
+    /// carries the messages to them.
     #[serde(default)]
     pub relayed: Vec<String>,
-    /// Peers that have said goodbye and are not back; they are among those that are down.
+    /// The peers among those in `down` that have said goodbye and are not back.
     #[serde(default)]
     pub left: Vec<String>,
-    /// The peers that keep messages waiting at this node, who keeps most first; at most
+    /// The peers that keep messages waiting at this node, the slowest first; at most
     /// [`SlowPeer::MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowPeer>,
-    /// Peers of its list, `peers` in the settings, that are no members and that it has never
-    /// had a link to.
+    /// The peers of the setting `peers` that are no members and have never had a link to this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<String>,
-    /// The addresses that it tells others, and that its host had and has no more.
+    /// The advertised addresses that the node's host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
-    /// Whether this node is placed, all its entries are set and linked.
+    /// Whether this node has a place, and all entries of its tables are set and linked.
     pub healthy: bool,
-    /// Whether its overlay is the cluster's: no island that has not met the cluster, and
-    /// no member that is alone after others were lost.
+    /// Whether the node's overlay is the cluster's: it is no island that has not met the cluster,
+    /// and the node is not alone after the loss of others.
     pub anchored: bool,
-    /// Whether it is healthy and anchored, and does not leave.
+    /// Whether the node is healthy and anchored, and is not leaving.
     pub ready: bool,
     /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,
-    /// How many former members went without a goodbye and are not back: those on the
-    /// other side of a partition, or dead.
+    /// The number of former members that went without a goodbye and are not back: they are dead, or
+    /// on the other side of a partition.
     pub lost_count: u32,
-    /// How long its credentials hold.
+    /// How long the node's credentials are still valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialTerm>,
 }
@@ -90,22 +88,22 @@ pub struct NodeReport {
 /// A peer that keeps messages waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowPeer {
-    /// Who.
+    /// The peer's name.
     pub name: String,
-    /// Parts of messages that it has not answered in time.
+    /// The number of parts of messages that it has not answered in time.
     pub late: usize,
-    /// Copies that wait until it has answered others.
+    /// The number of copies that wait until it has answered others.
     pub held_back: usize,
-    /// Bytes of the copies that are on their way to it.
+    /// The bytes of the copies that are on their way to it.
     pub bytes: u64,
 }
 
 impl SlowPeer {
-    /// How many a report names.
+    /// The most slow peers that a report names.
     pub const MAX: usize = 8;
 }
 
-/// The text by which reports name an epoch: root, its boot, count and noise.
+/// The text by which reports name an epoch: the root, its boot, a count and the noise.
 pub fn epoch_name(epoch: &Epoch<PeerId>) -> String {
     let Epoch {
         root,
@@ -116,56 +114,56 @@ pub fn epoch_name(epoch: &Epoch<PeerId>) -> String {
     format!("{root}-{boot}-{counter}-{nonce:016x}")
 }
 
-/// Where a node stands, as [`Node::placement`](crate::Node::placement) tells it.
+/// The place of a node, as [`Node::placement`](crate::Node::placement) reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementView {
-    /// The numbering; see [`epoch_name`].
+    /// The epoch; see [`epoch_name`].
     pub epoch: String,
-    /// How many members it has.
+    /// The number of members of the epoch.
     pub population: u32,
-    /// The position of this node, counted from the root.
+    /// The rank of this node, counted from the root.
     pub rank: u32,
-    /// Whether every finger of this epoch is set and linked, and the node does not leave.
+    /// Whether every finger of this epoch is set and linked, and the node is not leaving.
     pub settled: bool,
     /// Whether the overlay is the cluster's rather than an island.
     pub anchored: bool,
 }
 
-/// What became of one message, for every member of its epoch but the origin.
+/// The outcome of one message for every member of its epoch but the origin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The message's id, the same at every receiver.
     pub id: String,
-    /// The numbering whose members were addressed.
+    /// The epoch whose members were addressed.
     pub epoch: Arc<str>,
-    /// Who sent it.
+    /// The member that sent the message.
     pub origin: Arc<str>,
-    /// How many were to get it; the origin is not counted.
+    /// The number of members that were to get it; the origin is not counted.
     pub expected_count: u32,
-    /// How many confirmed that they delivered it.
+    /// The number of members that confirmed its delivery.
     pub reached_count: u32,
-    /// Who did.
+    /// The names of these members.
     pub reached: Arc<[String]>,
-    /// Who did not, and why.
+    /// The members that did not confirm, and why.
     pub unreached: Vec<Unreached>,
     /// Hosts of the inventory that were no members.
     pub absent: Vec<Absent>,
-    /// How many parts were given to somebody else because a delegate was late.
+    /// How many parts were given to another member because a delegate was late.
     pub redelegated: u32,
-    /// From whom these were taken: hops that were dead, late or refused. At most 64
-    /// are named.
+    /// The delegates that lost such parts: they were dead or late, or refused. At most 64 are
+    /// named.
     #[serde(default)]
     pub replaced: Vec<String>,
-    /// What was asked of each receiver: `relayed`, `delivered` or `acknowledged`.
+    /// What each receiver had to confirm: `relayed`, `delivered` or `acknowledged`.
     #[serde(default = "relayed")]
     pub confirmation: Cow<'static, str>,
-    /// What applications answered, equal answers as one, the most frequent first.
+    /// The answers of applications. Equal answers are one entry, and the most frequent comes first.
     #[serde(default)]
     pub replies: Vec<Reply>,
-    /// Whose nodes have the message but have not confirmed as was asked.
+    /// The members whose nodes have the message but did not confirm what was asked.
     #[serde(default)]
     pub unacknowledged: Vec<Unacknowledged>,
-    /// From acceptance to this receipt.
+    /// The time from the acceptance of the message to this receipt.
     pub elapsed_seconds: f64,
 }
 
@@ -173,32 +171,33 @@ const fn relayed() -> Cow<'static, str> {
     Cow::Borrowed("relayed")
 }
 
-/// An answer, and who gave it.
+/// An answer, and the members that gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// How many gave it.
+    /// The number of members that gave this answer.
     pub count: u32,
-    /// Who.
+    /// The names of these members.
     pub names: Vec<String>,
-    /// How long it is.
+    /// The length of the answer in bytes.
     pub size_bytes: u64,
-    /// What it is; at most [`Reply::MAX_BYTES`].
+    /// The answer itself; at most [`Reply::MAX_BYTES`].
     #[serde(rename = "reply_base64", with = "in_base64")]
     pub reply: Vec<u8>,
 }
 
 impl Reply {
-    /// The longest answer. A guess: a few lines of a command's output.
+    /// The most bytes of an answer. A guess: a few lines of a command's output. Each origin holds
+    /// the answers of all members in memory.
     pub const MAX_BYTES: usize = 4096;
 }
 
-/// A receiver whose node has the message, and that is all.
+/// A receiver whose node has the message, but which did not confirm what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unacknowledged {
-    /// Its name.
+    /// The receiver's name.
     pub name: String,
-    /// `no-subscriber` there, `missed` by subscribers that do not read, `no-answer` in
-    /// time, or `no-room` for the answer here.
+    /// The reason: `no-subscriber` there, `missed` by subscribers that do not read, `no-answer` in
+    /// time, or `no-room` for the answer at this node.
     pub reason: String,
 }
 
@@ -218,7 +217,7 @@ mod in_base64 {
 }
 
 impl Receipt {
-    /// Whether everybody expected was reached, and confirmed as was asked.
+    /// Whether every expected member was reached, and confirmed what was asked.
     pub fn is_complete(&self) -> bool {
         self.unreached.is_empty() && self.absent.is_empty() && self.unacknowledged.is_empty()
     }
@@ -227,35 +226,35 @@ impl Receipt {
 /// A member that did not confirm a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreached {
-    /// Its name.
+    /// The member's name.
     pub name: String,
-    /// Its identity, if known.
+    /// The member's identity, if known.
     #[serde(with = "optional_hex")]
     pub id: Option<PeerId>,
-    /// Its position in the receipt's epoch, if it had one.
+    /// The member's rank in the receipt's epoch, if it had one.
     pub rank: Option<u32>,
-    /// What is certain about it.
+    /// Whether it may have delivered the message.
     pub state: UnreachedState,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// What is certain about a member that did not confirm.
+/// Whether a member that did not confirm may have delivered the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnreachedState {
-    /// It said no and did not deliver.
+    /// The member refused the message and did not deliver it.
     Refused,
-    /// It may have delivered.
+    /// The member may have delivered the message.
     Unconfirmed,
 }
 
 /// A host of the inventory that is no member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
-    /// Its name.
+    /// The host's name.
     pub name: String,
-    /// How long ago it was last a member; `null` if never while this node has been.
+    /// How long ago it was last a member; `null` if it has not been one in this node's lifetime.
     pub last_seen_seconds: Option<f64>,
     /// Whether it has said goodbye; otherwise nobody knows why it is away.
     #[serde(default)]
@@ -267,19 +266,19 @@ pub struct Absent {
 pub struct Delivery {
     /// The message's id, the same as in its receipt.
     pub id: String,
-    /// Who sent it.
+    /// The member that sent it.
     pub origin: String,
-    /// The origin's count of its messages.
+    /// The number of the message among the origin's messages.
     pub sequence: u64,
     /// The topic it was published on.
     pub topic: String,
-    /// Whether its origin has signed it, and the node has verified that.
+    /// Whether its origin signed it, and the node verified the signature.
     #[serde(default)]
     pub signed: bool,
-    /// Its place among its origin's others, if it was published in order.
+    /// Its place among its origin's ordered messages, if it was published in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// It had been told to be missing, and comes behind later ones.
+    /// Whether it was reported as missing before, and comes behind later messages.
     #[serde(default)]
     pub late: bool,
     /// Whether its origin waits for an answer of the application.
@@ -293,68 +292,67 @@ pub struct Delivery {
     pub payload_base64: String,
 }
 
-/// Messages published in order that are not there in their place, as `subscribe
-/// --ordered` prints it: lost for this subscriber, or late.
+/// Ordered messages that are missing in their place, as `subscribe --ordered` prints them: they are
+/// lost for this subscriber, or come late.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapView {
-    /// Who published them.
+    /// The member that published them.
     pub origin: String,
-    /// In which life of its process.
+    /// The life of the publisher's process.
     pub boot: u64,
-    /// In which of its streams: one per topic and destinations.
+    /// The number of the publisher's stream: it has one per topic and destinations.
     pub stream: u64,
     /// The topic they were published on.
     pub topic: String,
-    /// The number of the first in its stream.
+    /// The number of the first missing message in its stream.
     pub from: u64,
-    /// The number of the last.
+    /// The number of the last missing message.
     pub to: u64,
-    /// How many.
+    /// How many messages are missing.
     pub count: u64,
 }
 
-/// What a lively node answers to `status`.
+/// The answer to `status` of a node whose loop answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its lasting identity.
+    /// The node's lasting identity.
     #[serde(with = "hex")]
     pub id: PeerId,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
-    /// The life of that process.
+    /// The number of that process's life.
     pub boot: u64,
-    /// The address that it tells others.
+    /// The address that the node tells other nodes.
     pub address: SocketAddr,
-    /// Its position in the ring, if placed.
+    /// The node's rank, its position in the ring, if it has a place.
     pub rank: Option<u32>,
-    /// The numbering that `rank` belongs to.
+    /// The epoch that `rank` belongs to.
     pub epoch: Option<String>,
-    /// How many members that numbering has.
+    /// The number of members of that epoch.
     pub population: Option<u32>,
-    /// How many peers have a live link.
+    /// The number of peers with a live link.
     pub links: usize,
-    /// Peers of its list, `peers` in the settings, that are no members and that it has never
-    /// had a link to.
+    /// The peers of the setting `peers` that are no members and have never had a link to this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<String>,
-    /// The addresses that it tells others, and that its host had and has no more.
+    /// The advertised addresses that the node's host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
-    /// Whether this node is placed, all its entries are set and linked.
+    /// Whether this node has a place, and all entries of its tables are set and linked.
     pub healthy: bool,
-    /// Whether its overlay is the cluster's: no island that has not met the cluster, and
-    /// no member that is alone after others were lost.
+    /// Whether the node's overlay is the cluster's: it is no island that has not met the cluster,
+    /// and the node is not alone after the loss of others.
     pub anchored: bool,
-    /// Whether it is healthy and anchored, and does not leave.
+    /// Whether the node is healthy and anchored, and is not leaving.
     pub ready: bool,
     /// Why the node is not ready, with the last refusal of each contact.
     pub reason: Option<String>,
-    /// How many former members went without a goodbye and are not back: those on the
-    /// other side of a partition, or dead.
+    /// The number of former members that went without a goodbye and are not back: they are dead, or
+    /// on the other side of a partition.
     pub lost_count: u32,
-    /// How long its credentials hold.
+    /// How long the node's credentials are still valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialTerm>,
 }

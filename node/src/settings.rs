@@ -1,4 +1,4 @@
-//! How one node is set up: the fields of `node.toml`, also for library users.
+//! The settings of one node: the fields of `node.toml`, also for library users.
 
 mod bootstrap;
 pub(crate) mod folded;
@@ -32,58 +32,57 @@ pub use signatures::Signatures;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// Its name, as in its certificate.
+    /// The node's name, as in its certificate.
     pub name: String,
-    /// Where it listens. Port 0 takes a free one.
+    /// The address at which the node listens. Port 0 takes a free port.
     #[serde(default = "any_address")]
     pub bind: SocketAddr,
-    /// Where others can dial it, as it tells them; empty for the bound address. DNS names
-    /// among them are looked up by this node, again and again.
+    /// The addresses that the node tells other nodes to dial; empty for the bound address. This
+    /// node looks up DNS names among them again and again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advertise: Vec<Location>,
     /// The parent in the deployment tree; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Seed>,
-    /// The place to ask for among the parent's children, so that ranks do not
-    /// depend on who starts first; behind the others if unset.
+    /// The place to ask for among the parent's children, so that ranks do not depend on the order
+    /// in which nodes start. Without it the node asks for the last place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// Further nodes to try when the parent cannot be reached.
+    /// Further nodes to dial when the parent cannot be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Seed>,
     /// How the node finds its place: below `parent`, among `peers`, or in the graph of all
     /// `neighbours`.
     #[serde(default)]
     pub bootstrap: Bootstrap,
-    /// With `bootstrap = "clique"`: all nodes of the cluster, this one among them, in the order
-    /// that their ranks should have. The node opens a link to each. At most
-    /// [`NodeConfig::MAX_PEERS`].
+    /// With `bootstrap = "clique"`: all nodes of the cluster, including this one, in the order of
+    /// their future ranks. The node opens a link to each. At most [`NodeConfig::MAX_PEERS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Seed>,
-    /// With `bootstrap = "graph"`: the nodes that this one knows. One of the longest lists makes
-    /// its node the root. At most [`NodeConfig::MAX_PEERS`].
+    /// With `bootstrap = "graph"`: the nodes that this one knows. The root is a node with one of
+    /// the longest lists. At most [`NodeConfig::MAX_PEERS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Seed>,
-    /// With `peers` or `neighbours`: how long, in milliseconds, the node waits for a further one
-    /// before it goes on with those that have answered. At most a minute.
+    /// With `peers` or `neighbours`: how long, in milliseconds, the node waits for a further answer
+    /// before it goes on with the nodes that have answered. At most a minute.
     #[serde(default = "thousand")]
     pub meet_quiet_ms: u64,
-    /// With `peers` or `neighbours`: how long the node waits for them in all, in seconds. At most
-    /// an hour.
+    /// With `peers` or `neighbours`: how long the node waits for all answers together, in seconds.
+    /// At most an hour.
     #[serde(default = "ten")]
     pub meet_seconds: u64,
-    /// Whether this node is a cluster by itself if neither its parent nor a seed answers
-    /// for ten seconds; otherwise it is not ready until it has met one of them.
+    /// Whether this node forms a cluster by itself if neither its parent nor a seed answers for ten
+    /// seconds. Otherwise it is not ready until it has met one of them.
     #[serde(default)]
     pub alone: bool,
-    /// How often a node that has never had a place asks all its contacts for one before it
-    /// becomes a root by itself, 1 to 16. The pauses between grow to five seconds: 3 are some
-    /// five seconds, 8 some twenty-five.
+    /// How often a node that has never had a place asks all its contacts for one before it becomes
+    /// a root by itself, 1 to 16. The pauses between grow to five seconds, so 3 rounds take some
+    /// five seconds, and 8 some twenty-five.
     #[serde(default = "eight")]
     pub patience_rounds: u32,
-    /// The hosts that ought to be members, such as `c[001-300],login-1`: receipts of
-    /// broadcasts name those that are not, and an overlay with more than half of them is
-    /// the cluster.
+    /// The hosts that are expected to be members, such as `c[001-300],login-1`. Receipts of
+    /// broadcasts name the ones that are not, and an overlay with more than half of them is the
+    /// cluster.
     #[serde(default, skip_serializing_if = "Inventory::is_empty")]
     pub expect: Inventory,
     /// The node's certificate and its chain, PEM.
@@ -92,20 +91,20 @@ pub struct NodeConfig {
     pub key: PathBuf,
     /// The certificates of the cluster's authorities, PEM.
     pub ca: PathBuf,
-    /// Revoked certificates, PEM or DER; if not given, `crl.pem` beside `ca`, if there is one.
+    /// The revoked certificates, PEM or DER; if not given, `crl.pem` beside `ca`, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crl: Option<PathBuf>,
-    /// Where the secret of the job is kept, from which the node's certificate and its authority
-    /// follow: a file of mode 0600, or `env:` and a variable. In the place of `certificate`,
-    /// `key`, `ca` and `crl`.
+    /// Where the secret of the job is kept: a file of mode 0600, or `env:` and a variable. The
+    /// node's certificate and its authority follow from it, in place of `certificate`, `key`, `ca`
+    /// and `crl`.
     #[cfg(feature = "ca")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_secret: Option<SecretSource>,
-    /// With `job_secret`: which job it is, the same for all its nodes.
+    /// With `job_secret`: the id of the job, the same for all its nodes.
     #[cfg(feature = "ca")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The folder for what must outlive the process: node secret and boot.
+    /// The folder for the state that outlives the process: the node's secret and boot.
     pub state_dir: PathBuf,
     /// How eagerly the node watches its neighbours.
     #[serde(default)]
@@ -114,39 +113,39 @@ pub struct NodeConfig {
     /// are compacted at once. At most [`NodeConfig::MAX_GRACE_SECONDS`].
     #[serde(default = "thirty")]
     pub grace_seconds: u64,
-    /// How many children this node accepts before it redirects newcomers.
+    /// The most children of this node; further newcomers are redirected.
     #[serde(default = "sixteen")]
     pub max_children: u32,
-    /// How what is routed finds its way: `send`, and what goes round the dead.
+    /// The router for messages of `send`, and for messages that go round dead members.
     #[serde(default)]
     pub router: Router,
-    /// The children of a full node in the sibling tree, of the routers over it and
-    /// of the strategy `sibling-tree`. At most [`NodeConfig::MAX_FANOUT`].
+    /// The number of children of a full node in the sibling tree, which some routers and the
+    /// strategy `sibling-tree` use. At most [`NodeConfig::MAX_FANOUT`].
     #[serde(default = "two")]
     pub fanout: u32,
-    /// Whether messages are signed by their origins.
+    /// Whether origins sign their messages.
     #[serde(default)]
     pub signatures: Signatures,
-    /// Which tree wins a merge of two of equal size: that of the smaller.
+    /// Decides a merge of two trees of equal size: the tree whose priority is smaller wins.
     #[serde(default)]
     pub priority: u32,
     /// The longest payload that the node accepts from its users.
     #[serde(default = "one_mebibyte")]
     pub max_payload_bytes: usize,
-    /// Where the admin API listens; nowhere if not given. Read by the daemon.
+    /// The socket of the admin API; without it there is none. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admin_socket: Option<PathBuf>,
-    /// Where metrics are served: over plain HTTP on a loopback address, elsewhere with
-    /// `metrics_tls` or `metrics_token_file`. Read by the daemon.
+    /// The address at which metrics are served: over plain HTTP on a loopback address, elsewhere
+    /// with `metrics_tls` or `metrics_token_file`. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
-    /// Serve metrics over TLS to those that show a certificate of `binomesh ca issue
-    /// --monitor NAME`; a node's own is none. Read by the daemon.
+    /// Serve metrics over TLS to clients with a certificate of `binomesh ca issue --monitor NAME`;
+    /// a node's own certificate is not enough. Read by the daemon.
     #[serde(default)]
     pub metrics_tls: bool,
-    /// Serve metrics over TLS to those that show the token in this file, `Authorization:
-    /// Bearer TOKEN`: 16 to 4,096 visible characters, which other users must not be able to
-    /// read. Read by the daemon, and again at SIGHUP.
+    /// Serve metrics over TLS to clients that send the token in this file, `Authorization: Bearer
+    /// TOKEN`. A token has 16 to 4,096 visible characters, and other users must not be able to read
+    /// the file. Read by the daemon, and again at SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics_token_file: Option<PathBuf>,
     /// Which log lines to write, such as `info,binomesh=debug`. Read by the daemon.
@@ -155,56 +154,58 @@ pub struct NodeConfig {
     /// Write log lines as JSON. Read by the daemon.
     #[serde(default)]
     pub log_json: bool,
-    /// The folder for files that members push; none are taken if not given. Made if it is
-    /// not there. Read by the daemon.
+    /// The folder for files that members push; without it no files are taken. The folder is made if
+    /// it does not exist. Read by the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_dir: Option<PathBuf>,
-    /// The threads that do the daemon's work, 1 to 64. Each beyond the first lets a busy
-    /// daemon use another core; a quiet one has more wake-ups. With one the tasks of a node
-    /// run one after the other, which costs least.
+    /// The threads that do the daemon's work, 1 to 64. With each further thread a busy daemon can
+    /// use another core, but a quiet one has more wake-ups. With one thread the tasks of a node run
+    /// one after the other, which costs least.
     #[serde(default = "one")]
     pub threads: usize,
-    /// How long open messages may take when the daemon is asked to stop.
+    /// How long open messages may take to finish when the daemon is asked to stop.
     #[serde(default = "ten")]
     pub drain_seconds: u64,
-    /// Leave when standard input closes: whoever started the daemon has died.
+    /// Leave when standard input closes, which means that the program that started the daemon has
+    /// died.
     #[serde(default)]
     pub watch_stdin: bool,
-    /// A bug that tests want to see go red.
+    /// A planted bug, for tests that must detect it.
     #[cfg(feature = "planted")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planted: Option<String>,
 }
 
-/// Bytes of a job id, which is part of the trust domain.
+/// The most bytes of a job id, which is part of the trust domain.
 #[cfg(feature = "ca")]
 const MAX_JOB_ID: usize = 128;
 #[cfg(feature = "ca")]
 const JOB_ID: &str = "1 to 128 characters, the same for all nodes of the job, by --job-id; srun and \
                       mpirun set one";
 
-/// As many as the transport remembers of a peer.
+/// The most addresses: as many as the transport remembers of a peer.
 const MAX_ADDRESSES: usize = 4;
 
 fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
 
-/// At N = 2^16 a tree of this arity is four deep.
+/// The overlay's default.
 const fn thirty() -> u64 {
     30
 }
 
-/// Several round trips and handshakes.
+/// Long enough for several round trips and handshakes.
 const fn thousand() -> u64 {
     1_000
 }
 
-/// That of the overlay.
+/// The overlay's default.
 const fn eight() -> u32 {
     8
 }
 
+/// At N = 2^16 a tree of this arity is four deep.
 const fn sixteen() -> u32 {
     16
 }
@@ -217,8 +218,7 @@ const fn two() -> u32 {
     2
 }
 
-/// A guess: large enough for commands and small files. Larger payloads wait for
-/// chunks.
+/// A guess: large enough for commands and small files. Larger files are pushed in pieces.
 const fn one_mebibyte() -> usize {
     1 << 20
 }
@@ -227,21 +227,20 @@ fn info() -> String {
     "info".to_owned()
 }
 
-/// A guess: below the 90 s after which service managers usually kill.
+/// A guess: below the 90 s after which service managers usually kill a process.
 const fn ten() -> u64 {
     10
 }
 
 impl NodeConfig {
-    /// The longest payload that any node of a cluster may be set to accept: every
-    /// link takes frames of that length.
+    /// The longest payload that any node of a cluster may be set to accept: every link takes frames
+    /// of that length.
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
-    /// The widest sibling tree; beyond it one of thousands is a star.
+    /// The widest sibling tree; with more children, a tree of thousands of members is a star.
     pub const MAX_FANOUT: u32 = binomesh_routing::strategy::Strategy::MAX_FANOUT;
     /// The most worker threads of a daemon.
     pub const MAX_THREADS: usize = 64;
-    /// The longest list of peers: a guess at how many links a process opens at once without
-    /// harm.
+    /// The longest list of peers. A guess: a process can open that many links at once without harm.
     pub const MAX_PEERS: usize = 4_096;
     /// The longest grace: a week.
     pub const MAX_GRACE_SECONDS: u64 = 604_800;
@@ -285,7 +284,7 @@ impl NodeConfig {
         }
     }
 
-    /// Whether the settings make sense together; the first one that does not.
+    /// Check that the settings are valid together; the error is the first setting that is not.
     pub fn check(&self) -> Result<(), InvalidSetting> {
         let invalid = |key, value: String, expected| {
             Err(InvalidSetting {
@@ -349,8 +348,8 @@ impl NodeConfig {
 }
 
 impl NodeConfig {
-    /// The settings that are paths, by their names: a relative one in a file is relative to
-    /// the file.
+    /// The settings that are paths, with their names: a relative path in a file is relative to the
+    /// file.
     #[cfg(feature = "config")]
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
         let secret = match &mut self.job_secret {
@@ -373,7 +372,7 @@ impl NodeConfig {
             .filter_map(|(key, path)| Some((key, path?)))
     }
 
-    /// The others among `peers` and `neighbours`.
+    /// The other nodes among `peers` and `neighbours`.
     pub fn listed(&self) -> impl Iterator<Item = &Seed> {
         let all = self.peers.iter().chain(&self.neighbours);
         all.filter(|seed| seed.name != self.name)
@@ -479,15 +478,15 @@ impl NodeConfig {
     }
 }
 
-/// A setting with a value that cannot be.
+/// A setting with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}; expected {expected}")]
 pub struct InvalidSetting {
-    /// The field.
+    /// The name of the setting.
     pub key: &'static str,
-    /// What it holds.
+    /// The setting's value.
     pub value: String,
-    /// What it may hold.
+    /// The values that are allowed.
     pub expected: &'static str,
 }
 
@@ -498,10 +497,11 @@ pub enum Profile {
     /// For a data centre.
     #[default]
     Default,
-    /// For tests and small clusters: notices deaths sooner, idles dearer.
+    /// For tests and small clusters: notices deaths sooner, but costs more when idle.
     Fast,
-    /// For many nodes on a host or slow links: the reverse. A node is placed no sooner than
-    /// a second after it has joined, and while others still join up to 20 s later.
+    /// For many nodes on a host, or slow links: notices deaths later, but costs less when idle. A
+    /// node gets its place a second after it has joined at the earliest, and up to 20 s later while
+    /// other nodes still join.
     Quiet,
 }
 

@@ -1,9 +1,9 @@
-//! Deployment trees of local clusters, as lists of parents.
+//! The shapes of deployment trees of local clusters, as lists of parents.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Who starts below whom.
+/// The shape of a deployment tree: which node starts below which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Shape {
     /// A binomial tree, the largest subtree first: the shape of \[BMG09\] §4 in
@@ -12,14 +12,14 @@ pub enum Shape {
     Binomial,
     /// Every node has up to this many children, level by level.
     Balanced {
-        /// How many.
+        /// The number of children.
         fanout: u32,
     },
-    /// All below the root.
+    /// All nodes are below the root.
     Flat,
-    /// Each below a node drawn at random from those before it.
+    /// Each node is below one drawn at random from the nodes before it.
     Random {
-        /// The draws' seed.
+        /// The seed of the draws.
         seed: u64,
     },
 }
@@ -102,7 +102,7 @@ fn binomial(nodes: u32) -> Vec<Option<u32>> {
             .filter(|(child, _)| *child < nodes)
             .map(|(child, power)| ((nodes - child).min(1 << power), child))
             .collect();
-        // The last pushed is taken first.
+        // The last one pushed is taken first.
         children.sort_unstable();
         waiting.extend(children.into_iter().map(|(_, child)| (child, Some(number))));
     }

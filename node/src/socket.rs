@@ -1,4 +1,4 @@
-//! A Unix socket that only its owner may use, and that outlives nobody.
+//! A Unix socket that only its owner may use, and whose file does not outlive the process.
 
 use std::fs;
 use std::io;
@@ -10,41 +10,41 @@ use tokio::net::{UnixListener, UnixStream};
 /// The longest path that a socket address holds, less its final zero.
 const MAX_PATH: usize = 107;
 
-/// The socket was not made.
+/// Why the socket was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Somebody answers at that path.
+    /// Another process answers at that path.
     #[error("{} is in use by another process; stop it or choose another `admin_socket`", .0.display())]
     InUse(PathBuf),
-    /// There is a file that is no socket.
+    /// The path leads to a file that is no socket.
     #[error("{} is not a socket; remove it or choose another `admin_socket`", .0.display())]
     NotASocket(PathBuf),
     /// The path does not fit in a socket address.
     #[error("{} is longer than the {MAX_PATH} bytes that a socket's path may have; choose a shorter one", .0.display())]
     TooLong(PathBuf),
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("cannot make the socket {path}: {source}", path = .path.display())]
     Io {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A bound socket's file, removed when dropped, unless another has taken its place.
+/// The file of a bound socket. It is removed when dropped, unless another file has taken its place.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
+    /// The file's device and inode.
     identity: Option<(u64, u64)>,
 }
 
 impl SocketFile {
-    /// Bind `path`. A stale socket, which nobody answers at, is replaced.
+    /// Bind `path`. A stale socket, at which no process answers, is replaced.
     pub(crate) async fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
-        // Bound in a private folder and moved, so that there is no moment at
-        // which others could connect.
+        // The socket is bound in a private folder and then moved, so that other users can connect
+        // at no moment.
         let mut folder = path.as_os_str().to_owned();
         folder.push(".d");
         let folder = PathBuf::from(folder);

@@ -1,4 +1,4 @@
-//! What nodes and monitors are called in certificates: SPIFFE URIs of the trust domain.
+//! The names of nodes and monitors in certificates: SPIFFE URIs of the trust domain.
 
 use binomesh_overlay::PeerId;
 
@@ -12,7 +12,7 @@ pub(crate) fn id_of(trust_domain: &str, name: &str) -> PeerId {
     PeerId::of_uri(&node_uri(trust_domain, name))
 }
 
-/// What the URIs of all monitors begin with: programs that read metrics, and are no nodes.
+/// The beginning of the URIs of all monitors, which are programs that read metrics and no nodes.
 pub fn monitor_form(trust_domain: &str) -> String {
     format!("spiffe://{trust_domain}/monitor/")
 }

@@ -1,7 +1,7 @@
-//! What outlives a node's process: its secret and the number of its last life.
+//! The state that outlives a node's process: its secret and the number of its last life.
 //!
 //! ```text
-//!   lock     held while a node runs: two with one boot would be one to others
+//!   lock     held while a node runs: peers could not tell apart two with one boot
 //!   secret   32 bytes
 //!   boot     the number of the last life
 //! ```
@@ -19,19 +19,19 @@ use binomesh_overlay::lives::{BOOT_MAX, next_boot};
 /// lives, the folder is locked against every other node.
 #[derive(Clone)]
 pub struct NodeState {
-    /// The secret from which reset and connection-id keys are derived. It
+    /// The secret from which the keys of stateless resets and connection ids are derived. It
     /// outlives certificates.
     pub secret: [u8; 32],
-    /// The number of this life: above all earlier ones, and no less than the
-    /// wall clock in milliseconds.
+    /// The number of this life: above all earlier ones, and at least the wall clock in
+    /// milliseconds.
     pub boot: u64,
-    /// Whether there was an earlier one.
+    /// Whether there was an earlier life.
     pub returns: bool,
     boot_path: PathBuf,
     _lock: Arc<File>,
 }
 
-/// The state could not be read or written. The folder may exist now.
+/// Why the state could not be read or written. The folder may exist now.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {path}: {source}", path = .path.display())]
 pub struct StateError {
@@ -41,8 +41,8 @@ pub struct StateError {
 }
 
 impl NodeState {
-    /// Read the state in `dir`, make what is missing, and note the new boot
-    /// before anybody hears of it.
+    /// Read the state in `dir`, make missing parts, and write the new boot to disk before any peer
+    /// hears of it.
     pub fn open(dir: &Path) -> Result<Self, StateError> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
@@ -87,8 +87,9 @@ impl NodeState {
         Ok(state)
     }
 
-    /// Begin another life, above this one and at least `least`: by the clock, or if that is
-    /// behind by chance above it. It is noted before anybody hears of it.
+    /// Begin another life with a boot above this one and not below `least`. It is the clock's time,
+    /// or if the clock is behind, a random number just above that bound. It is written to disk
+    /// before any peer hears of it.
     pub fn raise(&mut self, least: u64) -> Result<(), StateError> {
         let least = self.boot.saturating_add(1).max(least);
         let noise = random_bytes().map_err(|source| StateError {
@@ -118,8 +119,8 @@ impl NodeState {
     }
 }
 
-/// Hold a file until it is dropped; the system lets go of it when a process
-/// dies, so nothing stale is ever in the way.
+/// Lock a file until it is dropped. The system unlocks it when a process dies, so no stale lock
+/// remains.
 fn lock(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)
@@ -144,7 +145,7 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
         .create(dir)
 }
 
-/// A name that is taken by a device or a folder is not to be had.
+/// Check that no device or folder has this name, which could not be replaced.
 pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
     match fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         false => Ok(()),
@@ -155,13 +156,13 @@ pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Write a file that only its owner may read, all of it or nothing.
+/// Write a file that only its owner may read: the whole file or nothing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_as(path, bytes, 0o600)
 }
 
-/// Write a file of this mode, all of it or nothing, whoever else writes it at the same time: the
-/// last one stands. A process that is killed meanwhile may leave `FILE.HEX.new` behind.
+/// Write a file of this mode: the whole file or nothing. If several processes write it at the same
+/// time, the last one wins. A process that is killed meanwhile may leave `FILE.HEX.new` behind.
 pub(crate) fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     check_replaceable(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -174,13 +175,13 @@ pub(crate) fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>
         .open(&beside)?;
     let replaced = fill(file, bytes, mode).and_then(|()| fs::rename(&beside, path));
     if replaced.is_err() {
-        // What went wrong first is told.
+        // The first error is the one that is returned.
         let _ = fs::remove_file(&beside);
     }
     replaced
 }
 
-/// The mode is set after the file is made: then the umask has no say in it.
+/// The mode is set after the file is made, so the umask does not limit it.
 fn fill(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)?;
     file.set_permissions(Permissions::from_mode(mode))?;
@@ -197,7 +198,7 @@ pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// The wall clock in milliseconds since 1970; 0 for a clock before that.
+/// The wall clock in milliseconds since 1970; 0 if the clock is before that.
 #[expect(
     clippy::disallowed_methods,
     reason = "boots are ordered across lives by the wall clock"
@@ -209,7 +210,7 @@ pub(crate) fn wall_clock_ms() -> u64 {
     })
 }
 
-/// Seconds since 1970, as certificates count them.
+/// The seconds since 1970, as certificates count them.
 pub(crate) fn wall_clock_seconds() -> i64 {
     i64::try_from(wall_clock_ms() / 1000).unwrap_or(i64::MAX)
 }
@@ -282,7 +283,7 @@ mod tests {
         const WRITERS: u8 = 4;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("targets.json");
-        // A half-written file of another program, under a name that is easily chosen.
+        // A half-written file of another program, under an obvious name.
         let others = dir.path().join("targets.json.new");
         fs::write(&others, "half").unwrap();
         std::thread::scope(|scope| {
@@ -298,7 +299,7 @@ mod tests {
             }
         });
         assert_eq!(fs::read(&others).unwrap(), b"half");
-        // No usual umask lets others write.
+        // The usual umask would not let other users write.
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);

@@ -1,16 +1,16 @@
 //! Local subscribers and their bounded queues.
 //!
-//! A subscriber that does not read in time loses messages, never the node its
-//! memory or its other subscribers their messages: when a queue is full, by
-//! messages or by bytes, the new message is left out *for that subscriber*,
-//! counted, and in its place in the queue is [`Received::Missed`] with the number.
-//! The receipt still says `delivered`: it speaks of the node.
+//! A subscriber that does not read in time loses messages. It costs neither the node its memory nor
+//! other subscribers their messages: when a queue is full, by messages or by bytes, the new message
+//! is left out *for that subscriber* and counted. [`Received::Missed`] takes its place in the
+//! queue, with the number of messages. The receipt still says `delivered`, since it speaks of the
+//! node.
 //!
-//! A subscriber may ask for order ([`Hold`]). Its end sorts what has come through the
-//! queue, so a message that was left out is a gap as any other.
+//! A subscriber may ask for order ([`Hold`]). Its end sorts the messages that come out of the
+//! queue, so a message that was left out is a gap like any other.
 //!
-//! A [`Listener`] has no queue: the node's own task calls it, and does nothing else until
-//! it returns.
+//! A [`Listener`] has no queue: the node's own task calls it, and does nothing else until it
+//! returns.
 
 mod listener;
 mod ordering;
@@ -37,31 +37,31 @@ pub(crate) use unclaimed::Unclaimed;
 /// A message as subscribers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The message's id, in text the same as in its receipt: who sent it, in which life,
-    /// and the count of that life's messages.
+    /// The message's id: its origin, the origin's boot, and the number of the message in that life.
+    /// As text it is the same as in the receipt.
     pub id: PacketId<PeerId>,
     /// The origin's name, or its hexadecimal id while no name is known.
     pub origin_name: Arc<str>,
-    /// The topic it was published on.
+    /// The topic that it was published on.
     pub topic: Topic,
-    /// What its origin asks of this node. The node answers by itself, but for
-    /// [`Confirmation::Acknowledged`]: that is for [`crate::Node::reply`].
+    /// The confirmation that its origin asks for. The node gives it by itself, except for
+    /// [`Confirmation::Acknowledged`], which needs [`crate::Node::reply`].
     pub confirmation: Confirmation,
-    /// Whether its origin has signed it, which this node has verified. Otherwise whoever
-    /// handed it on is believed.
+    /// Whether its origin signed it, and this node verified the signature. Otherwise the member
+    /// that handed it on is trusted.
     pub is_signed: bool,
-    /// Its place among its origin's others, if it was published in order.
+    /// Its place among its origin's ordered messages, if it was published in order.
     pub order: Option<Ordered>,
-    /// It comes behind messages of its stream that were published later: it had been told
-    /// to be missing. Only subscriptions in order say so.
+    /// Whether it comes behind later messages of its stream, after it was reported as missing. Only
+    /// subscriptions in order set this.
     pub is_late: bool,
-    /// What was sent.
+    /// The payload.
     pub payload: Bytes,
 }
 
 #[cfg(feature = "admin")]
 impl crate::report::Delivery {
-    /// A message as the admin API tells it, with its payload or without.
+    /// A message in the form of the admin API, with or without its payload.
     pub(crate) fn of(message: &Message, has_payload: bool) -> Self {
         use base64::Engine as _;
         let payload = message.payload.get(..).filter(|_| has_payload);
@@ -82,15 +82,15 @@ impl crate::report::Delivery {
     }
 }
 
-/// What a [`Subscription`] yields.
+/// An item of a [`Subscription`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// A message, once per subscription.
     Message(Message),
-    /// The queue was full: this many messages were left out here.
+    /// The queue was full: this many messages were left out at this place.
     Missed(u64),
-    /// These are missing right here, before the message that comes next. Only of
-    /// subscriptions in order.
+    /// These messages are missing at this place, before the next one. Only subscriptions in order
+    /// report it.
     Gap(Gap),
 }
 
@@ -102,12 +102,12 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// How many messages wait for a subscriber before the next is left out. A
-    /// guess: a burst of small messages fits.
+    /// The most messages that wait for a subscriber; further ones are left out. A guess: a burst of
+    /// small messages fits. With fewer, bursts are lost; with more, a slow reader holds more
+    /// memory.
     pub const DEFAULT_CAPACITY: usize = 1024;
-    /// How many bytes of payloads wait before the next message is left out,
-    /// however few messages they are; one always fits. A guess: 64 KiB each for a
-    /// quarter of the messages.
+    /// The most bytes of payloads that wait; further messages are left out. One message always
+    /// fits. A guess: 64 KiB each for a quarter of the messages.
     pub const MAX_BYTES: usize = 16 << 20;
 
     /// The next message or gap, or `None` once the node has stopped.
@@ -138,7 +138,7 @@ impl Drop for Subscription {
     }
 }
 
-/// What the two ends of a subscription share.
+/// The state that both ends of a subscription share.
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
@@ -151,19 +151,19 @@ impl Shared {
     }
 }
 
-/// Messages and the gaps between them, never two gaps in a row.
+/// Messages, and counts of missed messages between them, never two counts in a row.
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Received>,
     messages: usize,
     bytes: usize,
     room: Room,
-    /// Either end is gone.
+    /// Whether one of the ends is gone.
     is_closed: bool,
 }
 
 impl Queue {
-    /// Returns whether there was room.
+    /// Queue a message. Returns whether there was room.
     fn push(&mut self, message: Message) -> bool {
         let bytes = self.bytes.saturating_add(message.payload.len());
         let is_long = bytes > self.room.bytes && self.messages > 0;
@@ -201,7 +201,7 @@ pub(crate) struct Subscriber {
     end: End,
 }
 
-/// Where its messages go.
+/// The destination of a subscriber's messages.
 #[derive(Debug)]
 enum End {
     Queue(QueueEnd),
@@ -209,7 +209,7 @@ enum End {
 }
 
 impl Subscriber {
-    /// One that is called.
+    /// A subscriber whose function is called.
     pub(crate) const fn called(filter: TopicFilter, callback: Callback) -> Self {
         let end = End::Callback(callback);
         Self { filter, end }
@@ -222,7 +222,7 @@ impl Subscriber {
         }
     }
 
-    /// So many that it would have wanted were left out before it was there.
+    /// Report that `count` messages for this subscriber were left out before it came.
     fn miss(&self, count: u64) {
         if let (End::Queue(end), 1..) = (&self.end, count) {
             end.0.queue().miss(count);
@@ -230,7 +230,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns whether it wants more.
+    /// Pass messages on. Returns whether the subscriber wants more.
     fn take(&mut self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) -> bool {
         match &mut self.end {
             End::Queue(end) => end.push(messages, offered),
@@ -239,12 +239,12 @@ impl Subscriber {
     }
 }
 
-/// The end of a queue at which messages come in.
+/// The end of a queue into which messages are put.
 #[derive(Debug)]
 struct QueueEnd(Arc<Shared>);
 
 impl QueueEnd {
-    /// Returns whether it wants more.
+    /// Queue messages. Returns whether the subscriber wants more.
     fn push(&self, messages: impl Iterator<Item = Message>, offered: &mut [Offered]) -> bool {
         let mut queue = self.0.queue();
         if queue.is_closed {
@@ -257,7 +257,8 @@ impl QueueEnd {
                 false => offered.missed += 1,
             }
         }
-        // Otherwise it has been told, and looks until nothing is left.
+        // A reader of a queue that was not empty has been woken already, and reads until it is
+        // empty.
         if was_empty && !queue.waiting.is_empty() {
             self.0.ready.notify_one();
         }
@@ -272,17 +273,17 @@ impl Drop for QueueEnd {
     }
 }
 
-/// What may wait for a subscriber before the next message is left out.
+/// The bounds of a subscriber's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// How many messages, at least 1.
+    /// The most messages, at least 1.
     pub(crate) messages: usize,
-    /// How many bytes they have; one message always fits.
+    /// The most bytes of their payloads; one message always fits.
     pub(crate) bytes: usize,
 }
 
 impl Room {
-    /// For so many messages, of [`Subscription::MAX_BYTES`].
+    /// Room for this many messages, of [`Subscription::MAX_BYTES`] in all.
     pub(crate) const fn for_messages(messages: usize) -> Self {
         Self {
             messages,
@@ -291,7 +292,7 @@ impl Room {
     }
 }
 
-/// Both ends of a new subscription, as messages come.
+/// Both ends of a new subscription, which yields messages as they come.
 pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subscription) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
@@ -318,35 +319,36 @@ pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subs
 }
 
 impl Subscription {
-    /// The same, in order.
+    /// The same subscription, but in order.
     pub(crate) fn in_order(mut self, hold: Hold, metrics: OrderMetrics) -> Self {
         self.ordering = Some(Box::new(Ordering::new(hold, metrics)));
         self
     }
 }
 
-/// All local subscribers of a node, owned by its loop. At most
-/// [`Subscribers::MAX`]; one more is turned away.
+/// All local subscribers of a node, owned by its loop. At most [`Subscribers::MAX`]; a further one
+/// is refused.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
     all: Vec<Subscriber>,
 }
 
-/// Among how many of those who want a message it came to lie.
+/// How many subscribers were offered a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
-    /// Who had room.
+    /// The subscribers that had room.
     pub(crate) taken: u64,
-    /// Who had none, or panicked at it.
+    /// The subscribers that had no room, or panicked.
     pub(crate) missed: u64,
 }
 
 impl Subscribers {
-    /// The most subscribers of one node. A guess: each may hold a full queue.
+    /// The most subscribers of one node. A guess: each may hold a full queue, so more could exhaust
+    /// the memory.
     pub(crate) const MAX: usize = 256;
 
-    /// Admit a subscriber, and give it what it wants of what nobody took; `false` if
-    /// there are too many.
+    /// Admit a subscriber, and give it the matching messages that have waited for one. Returns
+    /// `false` if there are too many subscribers.
     pub(crate) fn admit(&mut self, mut subscriber: Subscriber, unclaimed: &mut Unclaimed) -> bool {
         self.all.retain(|other| !other.is_gone());
         if self.all.len() >= Self::MAX {
@@ -366,20 +368,20 @@ impl Subscribers {
         true
     }
 
-    /// How many there are.
+    /// The number of subscribers.
     pub(crate) fn count(&self) -> usize {
         let here = self.all.iter().filter(|subscriber| !subscriber.is_gone());
         here.count()
     }
 
-    /// Whether anybody wants messages of this topic.
+    /// Whether a subscriber wants messages of this topic.
     pub(crate) fn is_wanted(&self, topic: &Topic) -> bool {
         let mut all = self.all.iter();
         all.any(|subscriber| subscriber.filter.matches(topic) && !subscriber.is_gone())
     }
 
-    /// Offer so many messages of one topic, in order, to everybody who wants them, without
-    /// waiting; and for each, to whom it came.
+    /// Offer `count` messages of one topic, in order, to all subscribers that want them, without
+    /// waiting. Returns for each message how many subscribers took it.
     pub(crate) fn offer<M: Iterator<Item = Message>>(
         &mut self,
         topic: &Topic,

@@ -1,32 +1,32 @@
-//! Where the metrics of a cluster's nodes are, in the form in which Prometheus takes targets:
-//! from an address (`http_sd`) or a file (`file_sd`).
+//! The places of the metrics of a cluster's nodes, in the form of Prometheus' targets, which it
+//! reads from an address (`http_sd`) or a file (`file_sd`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The port of metrics in the examples: for nodes of which nobody knows better.
+/// The port of metrics in the examples, used for nodes whose port is not known.
 pub(crate) const USUAL_PORT: u16 = 9464;
 
-/// One node whose metrics are to be read.
+/// A node whose metrics can be scraped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetGroup {
-    /// Its address: `host:port`.
+    /// The node's metrics address: `host:port`.
     pub targets: Vec<String>,
-    /// `node`, its name; `cluster`, the trust domain; [`TargetGroup::STATE`]; and `__scheme__`
-    /// if it is read over TLS.
+    /// The labels: `node`, the node's name; `cluster`, the trust domain; [`TargetGroup::STATE`];
+    /// and `__scheme__` if the metrics are read over TLS.
     pub labels: BTreeMap<String, String>,
 }
 
-/// How a node is a target.
+/// The standing of a target in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetState {
-    /// It is a member.
+    /// The node is a member.
     Member,
-    /// It was one, and went without a goodbye less than a day ago.
+    /// The node was a member, and went without a goodbye less than a day ago.
     Lost,
-    /// It is named by `expect` and is neither.
+    /// The setting `expect` names the node, and it is neither.
     Expected,
 }
 
@@ -40,21 +40,21 @@ impl fmt::Display for TargetState {
     }
 }
 
-/// Where the metrics of a node are read.
+/// The address of a node's metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsPlace {
-    /// The host or its address, and the port.
+    /// The host name or IP address, and the port.
     pub address: String,
-    /// Whether they are read over TLS.
+    /// Whether the metrics are read over TLS.
     pub is_tls: bool,
 }
 
 impl TargetGroup {
-    /// The label of its [`TargetState`]. Scrapers drop labels of this form after relabelling: as
-    /// one that stays it would make `up` another series when a member is lost.
+    /// The label of the [`TargetState`]. Scrapers drop labels of this form after relabelling. A
+    /// label that stays would make `up` another series when a member is lost.
     pub const STATE: &str = "__meta_binomesh_state";
 
-    /// A node and the address where its metrics are, over TLS or not.
+    /// A target for a node and the place of its metrics.
     pub fn new(node: &str, cluster: &str, state: TargetState, place: MetricsPlace) -> Self {
         let MetricsPlace { address, is_tls } = place;
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Timers by deadline. A timer is its own key: arming it again replaces it, so
-/// the queue never holds more timers than there are different ones.
+/// Timers by deadline. A timer is its own key: arming it again replaces it, so the queue never
+/// holds more timers than there are different ones.
 ///
-/// A timer may have slack: it fires at its deadline if the host is awake, and its
-/// host need not wake for it before the slack is used up. It is late only after that,
-/// and then by all that it is. The order of firing is that of the deadlines all the
-/// same.
+/// A timer may have slack: it fires at its deadline if the host is awake, but the host need not
+/// wake for it before the slack is used up. Only after the slack does it count as late, and then by
+/// the whole time since its deadline. Timers fire in the order of their deadlines, with or without
+/// slack.
 #[derive(Debug)]
 pub(crate) struct TimerQueue<T> {
     by_deadline: BTreeMap<(Instant, u64), Armed<T>>,
@@ -19,8 +19,8 @@ pub(crate) struct TimerQueue<T> {
     sequence: u64,
 }
 
-/// A host that wakes for the end of a timer's slack does so a moment later. Guess: a
-/// healthy one is not later than this.
+/// A host that wakes at the end of a timer's slack does so a moment later, which does not count as
+/// late. A guess: a healthy host is not later than this.
 const MOMENT: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
@@ -38,7 +38,8 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
-    /// Fire `timer` at `deadline`, or `slack` later, instead of any earlier arrangement.
+    /// Arm `timer` to fire at `deadline`, or up to `slack` later. This replaces an earlier
+    /// deadline.
     pub(crate) fn arm(&mut self, timer: T, deadline: Instant, slack: Duration) {
         self.disarm(timer);
         self.sequence += 1;
@@ -47,7 +48,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
         self.by_timer.insert(timer, key);
     }
 
-    /// Give `timer` another slack, if it is armed.
+    /// Change the slack of `timer`, if it is armed.
     pub(crate) fn set_slack(&mut self, timer: T, slack: Duration) {
         let key = self.by_timer.get(&timer);
         if let Some(armed) = key.and_then(|key| self.by_deadline.get_mut(key)) {
@@ -61,17 +62,17 @@ impl<T: Copy + Ord> TimerQueue<T> {
         }
     }
 
-    /// Disarm all but these.
+    /// Disarm all timers but the ones for which `stays` holds.
     pub(crate) fn retain(&mut self, stays: impl Fn(&T) -> bool) {
         let armed: Vec<T> = self.by_timer.keys().copied().collect();
         let others = armed.into_iter().filter(|timer| !stays(timer));
         others.for_each(|timer| self.disarm(timer));
     }
 
-    /// When the host has to be awake.
+    /// When the host has to be awake next.
     pub(crate) fn next(&self) -> Option<Instant> {
         let mut next = None;
-        // Few have slack, so this ends soon.
+        // Few timers have slack, so this ends soon.
         for ((deadline, _), armed) in &self.by_deadline {
             if next.is_some_and(|next| next <= *deadline) {
                 break;
@@ -96,7 +97,7 @@ impl<T: Copy + Ord> TimerQueue<T> {
         Some((timer, if beyond < MOMENT { beyond } else { late }))
     }
 
-    /// Take the first timer if it is due but nobody has woken for it, since it has slack.
+    /// Take the first timer if it is due but within its slack: the host did not wake for it.
     pub(crate) fn pop_waiting(&mut self, now: Instant) -> Option<(T, Duration)> {
         let ((deadline, _), armed) = self.by_deadline.first_key_value()?;
         let is_waiting = *deadline <= now && now <= *deadline + armed.slack;
@@ -115,7 +116,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Time stands still here.
+    /// The clock is paused in this test.
     #[expect(clippy::disallowed_methods, reason = "a test of the queue itself")]
     fn after(length: u64) -> Instant {
         Instant::now() + ms(length)

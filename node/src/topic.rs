@@ -1,16 +1,16 @@
-//! Filters that subscriptions match topics with.
+//! The filters by which subscriptions choose topics.
 
 use std::str::FromStr;
 
 pub use binomesh_routing::{InvalidTopic, Topic};
 
-/// Whether a topic is the nodes' own: users neither publish on it nor get its messages.
+/// Whether a topic is reserved for the nodes: users neither publish on it nor get its messages.
 pub(crate) fn is_reserved(topic: &Topic) -> bool {
     topic.as_str().starts_with('$')
 }
 
-/// Which topics a subscription wants: `#` for all, `jobs/#` for `jobs` and all
-/// below it, or one topic exactly.
+/// The topics that a subscription wants: `#` for all, `jobs/#` for `jobs` and all topics below it,
+/// or exactly one topic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TopicFilter(Pattern);
 
@@ -19,24 +19,24 @@ enum Pattern {
     All,
     Below(Topic),
     Exactly(Topic),
-    /// The same, and be it the nodes' own.
+    /// Exactly one topic, even a reserved one.
     #[cfg(feature = "push")]
     Own(Topic),
 }
 
 impl TopicFilter {
-    /// Every topic.
+    /// All topics that are not reserved.
     pub const fn all() -> Self {
         Self(Pattern::All)
     }
 
-    /// One topic, and be it the nodes' own.
+    /// Exactly one topic, even a reserved one.
     #[cfg(feature = "push")]
     pub(crate) const fn own(topic: Topic) -> Self {
         Self(Pattern::Own(topic))
     }
 
-    /// Whether a message on `topic` is wanted.
+    /// Whether the filter matches `topic`.
     pub fn matches(&self, topic: &Topic) -> bool {
         match &self.0 {
             Pattern::All => !is_reserved(topic),
@@ -51,27 +51,28 @@ impl TopicFilter {
     }
 }
 
-/// This topic exactly; nothing at all if it is the nodes' own, with a `$` in front.
+/// A filter for exactly this topic. It matches nothing if the topic is reserved, with a `$` in
+/// front.
 impl From<Topic> for TopicFilter {
     fn from(topic: Topic) -> Self {
         Self(Pattern::Exactly(topic))
     }
 }
 
-/// A text that cannot be a filter.
+/// A text that is no filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFilter {
-    /// It has no such form.
+    /// The text has not the form of a filter.
     #[error(
         "{0:?} is not a topic filter; expected a topic, a topic followed by `/#`, or `#`, not beginning with `$`"
     )]
     Form(String),
-    /// It has the wildcard of another system, which would match that character alone.
+    /// The text has a wildcard of another system, which would only match that character here.
     #[error(
         "{filter:?} is not a topic filter: `{wildcard}` stands for nothing here; `jobs/#` is `jobs` and all below it, `#` is all"
     )]
     Wildcard {
-        /// The filter.
+        /// The text of the filter.
         filter: String,
         /// The wildcard.
         wildcard: char,
@@ -104,26 +105,26 @@ impl FromStr for TopicFilter {
     }
 }
 
-/// A topic to send on that no subscription could name.
+/// A text that is no topic to send on, or one for which no filter can be written.
 #[cfg(any(feature = "admin", feature = "cli"))]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTarget {
-    /// It is no topic.
+    /// The text is no topic.
     #[error(transparent)]
     Topic(#[from] InvalidTopic),
-    /// It has the wildcard of another system, for which no filter can be written.
+    /// The text has a wildcard of another system, for which no filter can be written.
     #[error(
         "{topic:?} is no topic to send on: `{wildcard}` stands for nothing here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all below `jobs`"
     )]
     Wildcard {
-        /// The topic.
+        /// The text of the topic.
         topic: String,
         /// The wildcard.
         wildcard: char,
     },
 }
 
-/// The topic that a user names to send on.
+/// Parse the topic that a user names for sending.
 #[cfg(any(feature = "admin", feature = "cli"))]
 pub(crate) fn target(text: &str) -> Result<Topic, InvalidTarget> {
     let wildcard = match text.split('/').any(|part| part == "#") {
@@ -139,7 +140,7 @@ pub(crate) fn target(text: &str) -> Result<Topic, InvalidTarget> {
     }
 }
 
-/// What stands for any part of a topic elsewhere: in MQTT, in NATS, in shells.
+/// A character that stands for any part of a topic in MQTT, in NATS or in shells.
 fn foreign_wildcard(part: &str) -> Option<char> {
     match part {
         "+" => Some('+'),

@@ -1,9 +1,8 @@
-//! Whether the nodes' own tables, taken together, are the binomial graph.
+//! Verifies that the nodes' own tables, taken together, are the binomial graph.
 //!
-//! For N members with ranks 0..N and every level i with 2^i < N, `clockwise[i]`
-//! of rank r must be the node of rank r + 2^i mod N and `counterclockwise[i]`
-//! that of r − 2^i mod N (\[BMG09\] §3.4.1); both ends must agree, and each entry
-//! must have a live authenticated link.
+//! For N members with ranks 0..N and every level i with 2^i < N, `clockwise[i]` of rank r must be
+//! the node of rank r + 2^i mod N and `counterclockwise[i]` that of r − 2^i mod N (\[BMG09\]
+//! §3.4.1). Both ends must agree, and each entry must have a live authenticated link.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,31 +12,31 @@ use serde::Serialize;
 
 use crate::report::NodeReport;
 
-/// What was found to hold.
+/// The figures of a graph that was found correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// The members.
+    /// The number of members.
     pub nodes: u32,
-    /// ⌈log2 N⌉.
+    /// The number of levels, ⌈log2 N⌉.
     pub levels: usize,
-    /// Entries checked, both directions together.
+    /// The number of entries that were checked, in both directions together.
     pub entries: usize,
     /// The fewest distinct neighbours of a node.
     pub degree_min: usize,
-    /// The most.
+    /// The most distinct neighbours of a node.
     pub degree_max: usize,
 }
 
-/// One way in which the tables are not the graph.
+/// A place where the tables are not the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Defect {
-    /// Whose table.
+    /// The node whose table it is.
     pub node: String,
-    /// Which part of it, such as `clockwise[3]`.
+    /// The part of the table, such as `clockwise[3]`.
     pub place: String,
-    /// What must be there.
+    /// The value that must be there.
     pub expected: String,
-    /// What is there.
+    /// The value that is there.
     pub found: String,
 }
 
@@ -53,8 +52,8 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Check the reports of *all* live nodes: exactly `expected` members, one epoch,
-/// the ranks 0..N once each, and the graph. All defects, in the order of ranks.
+/// Check the reports of *all* live nodes: exactly `expected` members, one epoch, each of the ranks
+/// 0..N once, and the graph. Returns all defects, in the order of ranks.
 pub fn verify(reports: &[NodeReport], expected: u32) -> Result<Verified, Vec<Defect>> {
     let mut defects = Vec::new();
     let Some(population) = Population::new(expected) else {
@@ -108,7 +107,7 @@ fn shown<T: fmt::Display>(value: Option<&T>) -> String {
     value.map_or_else(|| "unset".to_owned(), ToString::to_string)
 }
 
-/// The reports by rank: one epoch, its population, and each rank once.
+/// The reports by rank, checked for one epoch, its population, and each rank once.
 fn ranked<'a>(
     reports: &'a [NodeReport],
     population: Population,
@@ -151,7 +150,7 @@ fn ranked<'a>(
     by_rank
 }
 
-/// Both tables of one node; returns how many distinct neighbours it has.
+/// Check both tables of one node, and return the number of its distinct neighbours.
 fn check_fingers(
     report: &NodeReport,
     rank: Rank,
@@ -232,7 +231,7 @@ fn check_ring(
     }
 }
 
-/// One root, and parents and children that agree.
+/// Check that there is one root, and that parents and children agree.
 fn check_tree(reports: &[NodeReport], defects: &mut Vec<Defect>) {
     let by_name: BTreeMap<&str, &NodeReport> =
         reports.iter().map(|one| (one.name.as_str(), one)).collect();
@@ -326,8 +325,8 @@ pub(crate) mod tests {
         (0..nodes).map(report).collect()
     }
 
-    /// Issue: 0 at N = 1; 2⌈log2 N⌉ − 1 at powers of two, one less again for
-    /// sums of two different powers, else 2⌈log2 N⌉.
+    /// The degree of a node: 0 at N = 1; 2⌈log2 N⌉ − 1 at powers of two, one less again for sums of
+    /// two different powers, else 2⌈log2 N⌉.
     #[test]
     fn degrees_are_those_of_the_graph() {
         for (nodes, degree) in [

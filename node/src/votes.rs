@@ -1,13 +1,13 @@
-//! In which votes of collectives this node's lives have taken part: a file in the state
-//! folder, written before each vote, read by the next life.
+//! The votes of collectives in which this node's lives have taken part: a file in the state folder,
+//! written before each vote and read by the next life.
 //!
 //! ```text
 //!   votes    kernel 7c6b…      which start of the host wrote it
 //!            12 job-7          generation and name, the greatest counts
 //! ```
 //!
-//! A line is written and not forced to the disk: it outlives the process, and not always
-//! the host. So a file of another start of the host counts as lost, from then on, see
+//! A line is written but not forced to the disk: it outlives the process, but not always the host.
+//! So a file that another start of the host wrote counts as lost, and stays so, see
 //! [`binomesh_routing::collective::lives`].
 
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use binomesh_routing::collective::lives::Record;
 use binomesh_routing::collective::{Key, Name};
 
-/// Behind the start of the host, if a record was lost before.
+/// Marks, after the start of the host, that a record was lost before.
 const LOST: &str = "lost";
 
-/// The file is written anew beyond this length.
+/// A longer file is written again with only the greatest generations.
 const COMPACT_BYTES: u64 = 1 << 20;
 
-/// The record of votes could not be read or written.
+/// Why the record of votes could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {path}: {source}", path = .path.display())]
 pub struct VotesError {
@@ -40,13 +40,14 @@ pub(crate) struct Votes {
     path: PathBuf,
     file: File,
     length: u64,
-    /// An earlier record was lost.
+    /// Whether an earlier record was lost.
     is_lost: bool,
     greatest: BTreeMap<Name, u64>,
 }
 
 impl Votes {
-    /// Read what former lives have recorded in `dir`, if there were any (`returns`).
+    /// Read the votes that former lives have recorded in `dir`, if there were any lives
+    /// (`returns`).
     pub(crate) fn open(dir: &Path, returns: bool) -> Result<(Self, Record), VotesError> {
         Self::open_on(dir, returns, &kernel())
     }
@@ -69,7 +70,7 @@ impl Votes {
         let read = text.as_deref().map(read).transpose();
         let read = read.map_err(failed("use the record of votes in"))?;
         let (former_kernel, was_lost, greatest) = read.unwrap_or_default();
-        // Who has lost it once lacks it for good, also in later lives.
+        // A record that was lost once stays lost, also for later lives.
         let is_other = former_kernel != kernel || kernel.is_empty();
         let is_lost = returns && (is_other || text.is_none() || was_lost);
         let record = match is_lost {
@@ -88,7 +89,7 @@ impl Votes {
         Ok((votes, record))
     }
 
-    /// Record that this life takes part in the vote about an operation.
+    /// Record that this life takes part in the vote on an operation.
     pub(crate) fn record(&mut self, key: &Key) -> Result<(), VotesError> {
         let greatest = self.greatest.entry(key.name.clone()).or_default();
         if key.generation < *greatest {
@@ -114,7 +115,7 @@ impl Votes {
     }
 }
 
-/// Which start of the host this is; empty where that is not told.
+/// The id of this start of the host; empty where the kernel does not tell it.
 fn kernel() -> String {
     let told = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     told.unwrap_or_default().trim().to_owned()
@@ -137,7 +138,7 @@ fn read(text: &str) -> io::Result<(String, bool, BTreeMap<Name, u64>)> {
     };
     let mut greatest = BTreeMap::new();
     for line in lines {
-        // A process that ended while it wrote has not voted.
+        // A process that ended while it wrote this line has not voted.
         let Some(line) = line.strip_suffix('\n') else {
             break;
         };
@@ -194,7 +195,7 @@ mod tests {
         for (name, generation) in [("a b", 3), ("c", 9), ("a b", 4), ("c", 2)] {
             votes.record(&key(name, generation)).unwrap();
         }
-        // It was killed while it wrote.
+        // The process was killed while it wrote.
         votes.file.write_all(b"77 half").unwrap();
         drop(votes);
         let (_, record) = Votes::open_on(dir.path(), true, "k").unwrap();

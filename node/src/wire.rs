@@ -14,12 +14,12 @@ use bytes::Bytes;
 use crate::catalogue;
 use crate::peer::Message;
 
-/// The version of maintenance messages that this node speaks.
+/// The version of maintenance messages that this node sends and accepts.
 const VERSION: u8 = 3;
-/// The version of frames of collectives, apart from all of the relay's messages.
+/// The version of frames of collectives, which differs from all versions of the relay's messages.
 const COLLECTIVE_VERSION: u8 = 0xc1;
 
-/// Why a frame is no message. It is counted and dropped; the link stays.
+/// Why a frame holds no message. The frame is counted and dropped; the link stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("message version {0:?} is not spoken here, expected {VERSION}")]
@@ -29,7 +29,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// The metric label.
+    /// The label of the reason in metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Version(_) => "version",
@@ -38,8 +38,8 @@ impl Refused {
     }
 }
 
-/// The frame of a message; none if it cannot be encoded, which no message of
-/// this version is.
+/// The frame of a message; `None` if it cannot be encoded, which never happens with messages of
+/// this version.
 pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
     match message {
         Message::Overlay(message) => {
@@ -92,7 +92,7 @@ pub(crate) fn frame(message: &Message<PeerId>) -> Option<Frame> {
     }
 }
 
-/// One body of two maintenance messages that wait in one slot.
+/// Merge two maintenance messages that wait in one slot into one body.
 fn merge(older: &Bytes, newer: &Bytes) -> Option<Bytes> {
     let read = |body| match message(PlainClass::Maintenance, body) {
         Ok(Message::Overlay(message)) => Some(message),

@@ -1,4 +1,4 @@
-//! Who forwards what to whom: routers, strategies, the relay and its receipts.
+//! Routers, strategies, the relay and its receipts: how messages reach the members.
 //!
 //! ```text
 //!   publish ─▶ strategy: who gets which part ─▶ custody ─▶ done ─▶ receipt

@@ -1,4 +1,4 @@
-//! The order of an origin's messages: numbers without holes, and who sorts by them.
+//! The order of an origin's messages: numbers without holes, and a sorter for receivers.
 //!
 //! ```text
 //!   origin    0 1 2 3 4      one count per topic and destinations
@@ -6,14 +6,13 @@
 //!   sorted    0 [1 is missing] 2 3 4
 //! ```
 //!
-//! The sequence in a [`crate::PacketId`] counts everything that an origin sends, to
-//! whomever and about whatever, so a hole in it says nothing to a receiver. Messages that
-//! are published in order therefore carry a second count, of their *stream*: what this
-//! origin publishes in order, in this life, on one topic and to the same destinations.
-//! Whoever is to get one of a stream is to get all of it, so a hole is a loss.
+//! The sequence in a [`crate::PacketId`] counts all messages of an origin, on every topic and to
+//! all destinations. So a hole in it says nothing to a receiver. Messages that are published in
+//! order therefore carry a second count, of their *stream*. A stream is all that one life of an
+//! origin publishes in order on one topic to the same destinations. Each receiver of a stream is
+//! meant to get all of its messages, so a hole is a loss.
 //!
-//! Not here: any clock. [`Sorter`] is told the time and says when it wants to be asked
-//! again.
+//! Not here: any clock. [`Sorter`] is told the time and says when it wants to be asked again.
 
 mod numbering;
 mod sorter;
@@ -23,21 +22,22 @@ use serde::{Deserialize, Serialize};
 pub(crate) use numbering::Numbering;
 pub use sorter::{Arrival, Bounds, Counts, Sorted, Sorter};
 
-/// Where a message stands among those that its origin has published in order.
+/// The place of a message in its origin's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Order {
-    /// Which of the origin's streams, in its life.
+    /// The number of the stream among those of the origin's life.
     pub stream: u64,
-    /// How many came before it in that stream; in a packet of several, before the first.
+    /// How many messages of the stream came before; for a packet of several messages, before the
+    /// first of them.
     pub number: u64,
 }
 
-/// What a receiver is told about the order of a message.
+/// The order of a message, as a receiver is told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ordered {
-    /// Where it stands.
+    /// The place of the message.
     pub order: Order,
-    /// Its origin answers for nothing any more that it published before, unless it keeps
-    /// it: nothing that would come before this one is on its way.
+    /// No message before this one is on its way any more: the origin answers for no earlier message
+    /// any more, except for those that it keeps.
     pub is_settled_before: bool,
 }

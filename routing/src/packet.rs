@@ -1,4 +1,4 @@
-//! What relays say to each other.
+//! The packets and acknowledgements that relays send to each other.
 //!
 //! Places in a message are *positions* in the order of the members that its
 //! [`Strategy`] lays out from the origin, in the epoch that the message names: with
@@ -12,7 +12,7 @@
 //! | `bcast` | [`Message::Packet`] with a [`Part::Range`] |
 //! | `mcast` | [`Message::Packet`] with a [`Part::Routed`] |
 //! | SrcID | [`PacketId::origin`], and its rank in [`Header::origin_rank`] |
-//! | data size | what is left of the frame behind the head |
+//! | data size | the rest of the frame behind the head |
 //! | #Dest, DestList | [`Part::Routed::spans`]: the starts are the destinations, and each answers for its span |
 //! | DestInd | the first span: a part is cut where its destinations' ways part |
 //! | TranList | [`Part::Routed::visited`] |
@@ -38,7 +38,7 @@ pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfir
 pub use payloads::Payloads;
 pub use signature::{Content, Signature, SigningFailed};
 
-/// A message that cannot be written: only an id whose serialisation fails.
+/// A message could not be serialised, which only an id can cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("relay message cannot be encoded: {0}")]
 pub struct EncodeError(String);
@@ -53,11 +53,11 @@ impl EncodeError {
 /// goes by the name of the first message in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PacketId<I> {
-    /// Who published it.
+    /// The member that published it.
     pub origin: I,
-    /// In which life of that process.
+    /// The life of that process.
     pub boot: u64,
-    /// Its number among the origin's broadcasts, multicasts and unicasts.
+    /// The number of the message among all that this life of the origin publishes.
     pub sequence: u64,
 }
 
@@ -67,7 +67,7 @@ impl<I: fmt::Display> fmt::Display for PacketId<I> {
     }
 }
 
-/// A text that names no message.
+/// A text that is no message id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no message id; receipts and deliveries have them")]
 pub struct InvalidPacketId(String);
@@ -89,20 +89,19 @@ impl<I: FromStr> FromStr for PacketId<I> {
     }
 }
 
-/// What a receiver is asked to answer for.
+/// The part of a broadcast that a receiver has to answer for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Part {
-    /// The receiver stands at the start and delivers to the whole span.
+    /// The receiver stands at the start of the span and answers for all of it.
     Range(Span),
     /// The receiver is a step on the way to the starts of these spans.
     Routed {
-        /// What is asked for, in order and disjoint; each span's start will get it
-        /// as a range.
+        /// The spans, in order and disjoint. The start of each will get its span as a range.
         spans: Vec<Span>,
         /// The transit list: ranks that must not be visited again.
         visited: Vec<Rank>,
-        /// Ranks under a verdict of those who had it: to be avoided if there is another
-        /// way, and nothing else is concluded from them.
+        /// Ranks that earlier holders of the packet called down. A router avoids them if there is
+        /// another way; nothing else is concluded from them.
         dead: Vec<Rank>,
     },
 }
@@ -110,12 +109,12 @@ pub enum Part {
 impl Part {
     /// The most spans of a routed part; a longer list travels as several parts.
     pub const MAX_SPANS: usize = 256;
-    /// The longest transit list that is understood.
+    /// The longest transit list that is accepted.
     pub const MAX_VISITED: usize = 64;
-    /// The most dead ranks that are told; of more the least.
+    /// The most dead ranks in a part; of more, the lowest ones are named.
     pub const MAX_DEAD: usize = 128;
 
-    /// All spans that are asked for.
+    /// The spans of this part.
     pub fn spans(&self) -> &[Span] {
         match self {
             Self::Range(span) => std::slice::from_ref(span),
@@ -123,13 +122,13 @@ impl Part {
         }
     }
 
-    /// How many distances are asked for.
+    /// How many positions the spans have together.
     pub fn count(&self) -> u64 {
         self.spans().iter().map(|span| u64::from(span.len())).sum()
     }
 
-    /// Whether the spans are not empty, in order and disjoint, so that there are no
-    /// more of them than members.
+    /// Whether the spans are not empty, in order and disjoint. Then there are no more of them than
+    /// members.
     pub fn is_orderly(&self) -> bool {
         let spans = self.spans();
         let in_order = |pair: &[Span]| pair[0].end <= pair[1].start;
@@ -158,25 +157,26 @@ impl Part {
     }
 }
 
-/// What exactly is asked and answered: acknowledgements repeat it, so that each
-/// is a statement about the world and not about somebody's memory.
+/// The exact question to a receiver. Acknowledgements repeat it, so each is complete by itself and
+/// does not rely on what its receiver remembers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Errand<I> {
-    /// Which message.
+    /// The message that is delegated.
     pub id: PacketId<I>,
-    /// In which numbering the ranks are meant.
+    /// The epoch that the ranks belong to.
     pub epoch: Epoch<I>,
-    /// In which order the positions are meant.
+    /// The strategy that the positions belong to.
     pub strategy: Strategy,
-    /// The origin's count of its re-issues: a higher round asks again for what
-    /// an earlier one gave up.
+    /// The origin's count of its re-issues. A higher round asks again for members that an earlier
+    /// one gave up.
     pub round: u32,
-    /// Which members.
+    /// The members that the receiver has to answer for.
     pub part: Part,
 }
 
 impl<I> Errand<I> {
-    /// Whether its lists and numbers are within their bounds; the first that is not.
+    /// Check that lists and numbers are within their bounds; the error is the first field that is
+    /// not.
     fn check(&self) -> Result<(), &'static str> {
         if !self.part.is_orderly() {
             return Err("spans");
@@ -194,49 +194,50 @@ impl<I> Errand<I> {
 /// Everything about a packet but its payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header<I> {
-    /// What is asked.
+    /// The question to the receiver.
     pub errand: Errand<I>,
-    /// Where the origin stands in that epoch.
+    /// The origin's rank in the epoch of the errand.
     pub origin_rank: Rank,
-    /// The receiver's rank as its sender sees it.
+    /// The receiver's rank, as the sender knows it.
     pub to: Rank,
-    /// The origin answers for no sequence below this any more.
+    /// The origin does not answer for any sequence below this one any more.
     pub closed_below: u64,
-    /// The origin keeps this message for members that were away: it answers for it, though
-    /// it may answer for none around it any more.
+    /// The origin keeps this message for members that were away. It answers for this sequence, even
+    /// if it answers for no sequence around it any more.
     pub is_kept: bool,
-    /// What the origin wants to know of each member.
+    /// The confirmation that the origin wants from each member.
     pub confirmation: Confirmation,
-    /// What the message is about.
+    /// The topic of the message.
     pub topic: Topic,
-    /// Where it stands among its origin's others, if they are to come in order.
+    /// The place of the message in its stream, if it is published in order.
     pub order: Option<Order>,
-    /// Who is meant at each distance of the part, in order; empty if whoever stands
-    /// there is meant. Of one message, epoch and round every copy has the same.
+    /// The peers that are meant, for each position of the part in order. Empty if the message is
+    /// for whichever peer stands there. All copies of one message, epoch and round have the same
+    /// names.
     pub names: Vec<I>,
-    /// Where they stood when the origin counted them, if that was in another place of
-    /// its own: a name is hearsay, and whoever never stood there is not the one.
+    /// The ranks of the named peers when the origin counted them, if that was in another epoch. A
+    /// name is hearsay: a peer that never stood there is not the one that is meant.
     pub stood: Option<Stood<I>>,
-    /// The origin's word for the content, checked before it came here.
+    /// The origin's signature over the content. It was verified before the packet came here.
     pub signature: Option<Signature>,
 }
 
-/// The ranks of those who are meant by name, in the numbering in which they were counted.
+/// The ranks of the peers that are meant by name, in the epoch in which they were counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stood<I> {
-    /// Which numbering.
+    /// The epoch that these ranks belong to.
     pub epoch: Epoch<I>,
-    /// One for each name, in order; `None` for whoever was no member and is awaited.
+    /// The rank of each named peer, in order; `None` for a peer that was no member and is awaited.
     pub ranks: Vec<Option<Rank>>,
 }
 
 impl<I: Copy> Header<I> {
-    /// The most names in one packet; an origin that means more members issues to
-    /// the others in later rounds.
+    /// The most names in one packet. An origin that means more members issues to the others in
+    /// later rounds.
     pub const MAX_NAMES: usize = 2048;
 
-    /// Whether either no distance of the part has a name, or every one has, at most
-    /// [`Self::MAX_NAMES`]; and whether `stood`, if present, has one rank per name.
+    /// Whether no position of the part has a name, or each has one and there are at most
+    /// [`Self::MAX_NAMES`]. If `stood` is present, it must have a rank for each name.
     pub fn is_named_in_full(&self) -> bool {
         let count = self.names.len() as u64;
         let stood = self.stood.as_ref();
@@ -245,14 +246,14 @@ impl<I: Copy> Header<I> {
         is_full && stood.is_none_or(|stood| stood.ranks.len() == self.names.len())
     }
 
-    /// Who is meant at which distance.
+    /// Each position with the peer that is meant there.
     pub fn named(&self) -> impl Iterator<Item = (u32, I)> + '_ {
         let spans = self.errand.part.spans().iter();
         let distances = spans.flat_map(|span| span.start..span.end);
         distances.zip(self.names.iter().copied())
     }
 
-    /// Who is meant at which distance stood at which rank.
+    /// Each position with the rank at which the peer that is meant there stood.
     pub fn places(&self) -> impl Iterator<Item = (u32, Rank)> + '_ {
         let spans = self.errand.part.spans().iter();
         let distances = spans.flat_map(|span| span.start..span.end);
@@ -266,14 +267,14 @@ impl<I: Copy> Header<I> {
 /// One copy of a published message, or of several in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Packet<I> {
-    /// Everything but the payload.
+    /// The header: everything but the payload.
     pub header: Header<I>,
-    /// The user's bytes.
+    /// The payloads of the users.
     pub payloads: Payloads,
 }
 
 impl<I: Copy> Packet<I> {
-    /// What the origin signs of it.
+    /// The content that the origin signs.
     pub fn content(&self) -> Content<'_, I> {
         let header = &self.header;
         Content {
@@ -285,7 +286,8 @@ impl<I: Copy> Packet<I> {
         }
     }
 
-    /// Whether its lists and numbers are within their bounds; the first that is not.
+    /// Check that lists and numbers are within their bounds; the error is the first field that is
+    /// not.
     fn check(&self) -> Result<(), &'static str> {
         let (header, count) = (&self.header, self.payloads.count());
         header.errand.check()?;
@@ -306,7 +308,7 @@ impl<I: Copy> Packet<I> {
         Ok(())
     }
 
-    /// What payloads, names, places and signature take in memory.
+    /// How many bytes payloads, names, places and signature take in memory.
     pub(crate) fn bytes(&self) -> usize {
         let stood = self.header.stood.as_ref();
         let places = stood.map_or(0, |stood| stood.ranks.len());
@@ -318,12 +320,12 @@ impl<I: Copy> Packet<I> {
     }
 }
 
-/// What a signature takes in memory.
+/// How many bytes a signature takes in memory.
 pub(crate) fn signature_bytes(signature: Option<&Signature>) -> usize {
     signature.map_or(0, |signature| signature.bytes().len())
 }
 
-/// What this many names and places take in memory, with their distances.
+/// How many bytes this many names and places take in memory, with their positions.
 pub(crate) const fn names_bytes<I>(names: usize, places: usize) -> usize {
     let places = places.saturating_mul(size_of::<(u32, Rank)>());
     names

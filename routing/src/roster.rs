@@ -1,15 +1,13 @@
-//! Who holds which rank in one epoch.
+//! The roster: which peer holds which rank in one epoch.
 //!
-//! Gathered by pulling over the clockwise fingers in doubling steps: a node that
-//! knows the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1),
-//! asks its finger i for the next ones, which lie among the finger's own first
-//! ranks. So all rosters grow together, ⌈log2 N⌉ steps while chunks suffice.
-//! What its own fingers hold a node knows anyway, and whoever gets no answer
-//! asks a nearer finger or one behind it: so silent members keep nobody from
-//! knowing.
+//! A node gathers it over its clockwise fingers in doubling steps. Let it know the peers of its
+//! first k ranks (itself included), 2^i ≤ k < 2^(i+1). Then it asks its finger i for the next
+//! ranks, which are among the finger's own first ranks. So all rosters grow together, in ⌈log2 N⌉
+//! steps while chunks suffice. A node knows its own fingers without asking. If a finger does not
+//! answer, a nearer finger or one behind the node is asked, so silent members do not stop a roster.
 //!
-//! It is hearsay, good for shortcuts: the receiver of a packet checks its own
-//! rank, and what it denies is not used again.
+//! A roster is hearsay and only good for shortcuts. The receiver of a packet checks its own rank,
+//! and a peer that denies a rank is not used for it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,27 +20,27 @@ use crate::packet::Message;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Roster<I> {
     placement: Placement<I>,
-    /// By rank; empty above the population that rosters are kept for.
+    /// The peers by rank; empty above the population that rosters are kept for.
     peers: Arc<Vec<Option<I>>>,
     ranks: BTreeMap<I, Rank>,
-    /// How many ranks from my own on are known, clockwise without a gap.
+    /// How many ranks are known without a gap, clockwise from this node's own.
     known: u32,
-    /// Ranks whose supposed holder denied it; at most one per rank.
+    /// Ranks that their supposed holders have denied.
     denied: BTreeSet<Rank>,
-    /// Ranks whose supposed holder does not answer. It may be dead or paused, or
-    /// the hearsay wrong: the name still counts, but nothing is sent by it.
+    /// Ranks whose supposed holder does not answer. It may be dead or paused, or the hearsay may be
+    /// wrong. Its name still counts, but nothing is sent to it by this rank.
     doubted: BTreeSet<Rank>,
-    /// Who asked for what is not known here yet; at most [`MAX_ASKERS`], others
-    /// ask again by their own timer.
+    /// Peers that asked for ranks that are not known here yet, with their questions. At most
+    /// [`MAX_ASKERS`]; further ones ask again by their own timers.
     askers: BTreeMap<I, (Rank, u32)>,
-    /// Which fingers' answers about the next rank contradicted this roster, and whom each has
-    /// at another rank.
+    /// Fingers whose answers contradicted this roster, each with the peers that it has at another
+    /// rank.
     contradicted_by: BTreeMap<I, BTreeSet<I>>,
 }
 
 const MAX_ASKERS: usize = 64;
-/// How many fingers must contradict a roster that is not complete before it is corrected.
-/// One may be a liar.
+/// How many fingers must contradict an incomplete roster before it is corrected. A single one may
+/// be a liar.
 const CONTRADICTIONS: usize = 2;
 
 impl<I: Id> Roster<I> {
@@ -73,7 +71,7 @@ impl<I: Id> Roster<I> {
         self.ranks.get(&peer).copied()
     }
 
-    /// The peer at a rank, if known and not denied.
+    /// The peer at a rank, if it is known and did not deny the rank.
     pub fn peer_at(&self, rank: Rank) -> Option<I> {
         if self.denied.contains(&rank) {
             return None;
@@ -86,7 +84,7 @@ impl<I: Id> Roster<I> {
         self.doubted.contains(&rank)
     }
 
-    /// The supposed holder of `rank` does not answer.
+    /// Note that the supposed holder of `rank` does not answer.
     pub(crate) fn doubt(&mut self, rank: Rank) {
         if rank.is_within(self.placement.population) {
             self.doubted.insert(rank);
@@ -103,7 +101,7 @@ impl<I: Id> Roster<I> {
         !self.peers.is_empty()
     }
 
-    /// How many ranks from the own one on are known.
+    /// How many ranks are known without a gap, from this node's own.
     pub fn known_count(&self) -> u32 {
         self.known
     }
@@ -113,7 +111,7 @@ impl<I: Id> Roster<I> {
         Arc::clone(&self.peers)
     }
 
-    /// The supposed holder of `rank` denied it.
+    /// Note that the supposed holder of `rank` has denied it.
     pub(crate) fn deny(&mut self, rank: Rank) {
         if rank.is_within(self.placement.population) {
             self.denied.insert(rank);
@@ -125,20 +123,20 @@ impl<I: Id> Roster<I> {
         self.denied.contains(&rank)
     }
 
-    /// Whoever denied its rank is tried again: it may have lied, or been in error.
+    /// Forget all denials: a peer may have lied or been in error, so it is tried again.
     pub(crate) fn forget_denials(&mut self) {
         self.denied.clear();
     }
 
-    /// Denials and doubts are forgotten when the tables change.
+    /// Forget denials and doubts, as the tables have changed.
     pub(crate) fn trust_again(&mut self) {
         self.forget_denials();
         self.doubted.clear();
         self.contradicted_by.clear();
     }
 
-    /// Take in what the own tables say about the next ranks, or what is known of them behind
-    /// a name that was forgotten.
+    /// Extend the known ranks: with the fingers at the next ranks, or with peers that are noted
+    /// behind a rank that was forgotten.
     pub(crate) fn extend(&mut self, finger_at: impl Fn(Rank) -> Option<I>) {
         while self.is_kept() && !self.is_complete() {
             let next = self.next_rank();
@@ -154,9 +152,9 @@ impl<I: Id> Roster<I> {
         }
     }
 
-    /// Whom to ask next, from which rank on and for how many. Each attempt in
-    /// vain goes to a nearer finger, then to those behind me: their own fingers
-    /// step over the dead that stand between me and what I do not know.
+    /// The next question: the peer to ask, the first rank and how many ranks. Each further attempt
+    /// asks a nearer finger, and then the fingers behind this node. Their own fingers pass over
+    /// dead members that stand before the first unknown rank.
     pub(crate) fn next_ask(
         &self,
         clockwise: &[Option<I>],
@@ -183,7 +181,7 @@ impl<I: Id> Roster<I> {
         placement.rank.ahead(self.known, placement.population)
     }
 
-    /// The answer to a question, or remember who asked until there is one.
+    /// The answer to a question. If there is none yet, the asker is remembered.
     pub(crate) fn on_ask(&mut self, from: I, start: Rank, count: u32) -> Option<Vec<I>> {
         let answer = self.answer(start, count);
         if answer.is_none() && (self.askers.len() < MAX_ASKERS || self.askers.contains_key(&from)) {
@@ -192,8 +190,8 @@ impl<I: Id> Roster<I> {
         answer
     }
 
-    /// Take an answer in. False if it contradicts what is known: a peer that
-    /// has another rank already, or `finger_at` has another peer at a rank.
+    /// Take in an answer. False if it contradicts the roster: a peer in it has another rank
+    /// already, or `finger_at` has another peer at its rank.
     pub(crate) fn on_tell(
         &mut self,
         start: Rank,
@@ -214,11 +212,11 @@ impl<I: Id> Roster<I> {
         true
     }
 
-    /// An answer of the finger `from` contradicts what is known, which may itself be wrong: a
-    /// finger as it was before the tables healed, or an earlier answer. A peer that two
-    /// fingers, or the only one, have at another rank is forgotten where it stands here, and
-    /// stands where this answer has it. Whom `finger_at` has at the same rank is certain.
-    /// Returns whether one was forgotten.
+    /// Handle an answer of the finger `from` that contradicts this roster. The roster itself may be
+    /// wrong: from a finger before the tables healed, or from an earlier answer. A peer moves to
+    /// the rank that this answer gives it if two fingers contradict its rank here, or the only
+    /// finger does. A peer stays if `finger_at` has it at the same rank. Returns whether a peer has
+    /// moved.
     pub(crate) fn on_contradiction(
         &mut self,
         from: I,
@@ -258,7 +256,7 @@ impl<I: Id> Roster<I> {
         true
     }
 
-    /// An answer with its ranks, as far as there is room for names.
+    /// Each peer of an answer with its rank, as far as the population has room.
     fn told(&self, start: Rank, peers: &[I]) -> Vec<(Rank, I)> {
         let population = self.placement.population;
         let room = population.get().saturating_sub(self.known) as usize;
@@ -285,7 +283,7 @@ impl<I: Id> Roster<I> {
         self.known = self.known.min(before);
     }
 
-    /// Those who asked for what is known by now, with their answers.
+    /// The answers that are possible by now to peers that asked before.
     pub(crate) fn take_answers(&mut self) -> Vec<(I, Rank, Vec<I>)> {
         let asked = std::mem::take(&mut self.askers);
         let mut answers = Vec::new();
@@ -325,7 +323,7 @@ impl<I: Id> Roster<I> {
     }
 }
 
-/// Whether an answer names nobody twice, and nobody else where the own table has a peer.
+/// Whether an answer names no peer twice and agrees with this node's own table.
 fn is_possible<I: Id>(told: &[(Rank, I)], finger_at: impl Fn(Rank) -> Option<I>) -> bool {
     let distinct: BTreeSet<I> = told.iter().map(|(_, peer)| *peer).collect();
     let fits = |(rank, peer): &(Rank, I)| finger_at(*rank).is_none_or(|holder| holder == *peer);
@@ -395,7 +393,7 @@ mod tests {
         assert_eq!(roster.peer_at(Rank(2)), None);
     }
 
-    /// 103 stood at rank 1 for a moment, by a table that was corrupted; 102 is known.
+    /// Peer 103 was noted at rank 1 for a moment, from a corrupted table. Peer 102 is known.
     fn with_a_wrong_name() -> Roster<u32> {
         let mut roster = Roster::new(100u32, placement(5, 0), 4096);
         roster.extend(|rank| (rank == Rank(1)).then_some(103));
@@ -434,7 +432,7 @@ mod tests {
         assert_eq!(roster.rank_of(103), Some(Rank(3)));
     }
 
-    /// 102 lies, and repeats it: it has 105 at rank 3.
+    /// Peer 102 lies repeatedly: it claims that 105 is at rank 3.
     #[test]
     fn a_liar_that_repeats_a_wrong_name_holds_nobody_up() {
         let mut roster = Roster::new(100u32, placement(8, 0), 4096);

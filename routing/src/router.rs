@@ -38,60 +38,60 @@ pub use hop::{Hop, Reserve, choose_hop};
 pub use itinerary::{Itinerary, RankSet};
 pub use variant::Variant;
 
-/// A way to choose among neighbours.
+/// A rule that chooses among neighbours.
 pub trait Router {
-    /// What users call it.
+    /// The name that users call it by.
     fn name(&self) -> &'static str;
 
-    /// What users read of it beside the name, in a sentence.
+    /// A sentence about it for users, beside the name.
     fn about(&self) -> &'static str {
         ""
     }
 
-    /// Over which links it goes.
+    /// The links that it uses.
     fn links(&self) -> Links {
         Links::SiblingTree
     }
 
-    /// How many hops it takes from `from` to `to`, as far as one can tell without
-    /// knowing who is dead. The least wins; of several destinations, too.
+    /// How many hops it takes from `from` to `to`, as far as can be told without knowing the dead
+    /// ranks. The neighbour with the least cost is chosen, and of several destinations the one with
+    /// the least cost comes first.
     fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32;
 
-    /// The neighbour to go to: one that may be used, or [`Step::sender`]. None if the
-    /// router sees no way, although there may be neighbours.
+    /// The neighbour to go to: a usable one, or [`Step::sender`]. None if the router sees no way,
+    /// although there may be usable neighbours.
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
         step.cheapest(|rank| self.cost(step.shape, rank, step.to))
     }
 }
 
-/// All the routers there are. Command lines, settings and tests take them from here.
+/// All routers. Command lines, settings and tests take them from here.
 pub const ROUTERS: [&(dyn Router + Sync); 5] = [&Basic, &BasicLeast, &Variant, &Aware, &Binomial];
 
-/// The router of a node. Two are the same if they have the same name: routers keep
-/// nothing.
+/// The router of a node. Routers keep no state, so two with the same name are equal.
 #[derive(Clone, Copy)]
 pub struct Chosen(&'static (dyn Router + Sync));
 
 impl Chosen {
-    /// This one.
+    /// The choice of this router.
     pub const fn new(router: &'static (dyn Router + Sync)) -> Self {
         Self(router)
     }
 
-    /// One of [`ROUTERS`] by its name.
+    /// The router with this name among [`ROUTERS`].
     pub fn named(name: &str) -> Option<Self> {
         let mut all = ROUTERS.iter();
         let router = all.find(|router| router.name() == name)?;
         Some(Self(*router))
     }
 
-    /// The router.
+    /// The router that was chosen.
     pub const fn get(self) -> &'static (dyn Router + Sync) {
         self.0
     }
 }
 
-/// `binomial`: the shortest paths over links that every node has anyway.
+/// The default is `binomial`: shortest paths over links that every node has anyway.
 impl Default for Chosen {
     fn default() -> Self {
         Self(&Binomial)
@@ -118,36 +118,36 @@ impl Hash for Chosen {
     }
 }
 
-/// What a router is asked: from here, whereto next?
+/// The question to a router: which neighbour is the next hop?
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// The tree.
+    /// The sibling tree of the population.
     pub shape: &'a Shape,
-    /// Where the packet is.
+    /// The rank of the node where the packet is.
     pub here: Rank,
-    /// Where it shall go.
+    /// The rank that the packet shall reach.
     pub to: Rank,
-    /// Over which links.
+    /// The links that may be used.
     pub links: Links,
-    /// The transit list: who had the packet on its way to this destination.
+    /// The transit list: the ranks that had the packet on its way to this destination.
     pub visited: &'a RankSet,
-    /// Those on it who were left backwards.
+    /// The ranks on the transit list from which the packet went back.
     pub closed: &'a RankSet,
-    /// Who sent the packet here for the first time, if it may go back although there
-    /// are others to try.
+    /// The rank that sent the packet here first, if the packet may go back there although other
+    /// neighbours are left.
     pub sender: Option<Rank>,
-    /// Who is known to be dead.
+    /// The ranks that are known to be dead.
     pub dead: &'a RankSet,
 }
 
 impl Step<'_> {
-    /// Whether a packet may go there: "not in the transit list and still alive"
-    /// ([SFT06] §3.1), as far as is known.
+    /// Whether a packet may go to a rank: "not in the transit list and still alive" ([SFT06] §3.1),
+    /// as far as is known.
     pub fn is_usable(&self, rank: Rank) -> bool {
         !self.visited.contains(rank) && !self.dead.contains(rank)
     }
 
-    /// The neighbours that may be used: children, ring, parent.
+    /// The usable neighbours: children, ring, parent.
     pub fn usable(&self) -> impl Iterator<Item = Rank> {
         let neighbours = self.shape.neighbours(self.here, self.links);
         neighbours.filter(|rank| self.is_usable(*rank))
@@ -158,7 +158,8 @@ impl Step<'_> {
         let mut best: Option<(u32, Rank)> = None;
         for rank in self.shape.neighbours(self.here, self.links) {
             let cost = cost(rank);
-            // To look into the lists takes longer than to count.
+            // Looking into the lists takes longer than computing the cost, so the cost is compared
+            // first.
             if best.is_none_or(|(least, _)| cost < least) && self.is_usable(rank) {
                 best = Some((cost, rank));
             }

@@ -8,12 +8,12 @@ use crate::span::Span;
 pub struct Runs(Vec<Span>);
 
 impl Runs {
-    /// The empty set.
+    /// An empty set.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Add a span.
+    /// Add a span to the set.
     pub fn insert(&mut self, span: Span) {
         if span.is_empty() {
             return;
@@ -27,7 +27,7 @@ impl Runs {
         self.0.splice(from..to.max(from), [merged]);
     }
 
-    /// Take a span out.
+    /// Take a span out of the set.
     pub fn remove(&mut self, span: Span) {
         if span.is_empty() {
             return;
@@ -70,28 +70,28 @@ impl Runs {
         self.0.get(index).is_some_and(|run| run.start <= at)
     }
 
-    /// The least distance in it that is not below `at`.
+    /// The least distance in the set that is not below `at`.
     pub fn first_from(&self, at: u32) -> Option<u32> {
         let index = self.0.partition_point(|run| run.end <= at);
         self.0.get(index).map(|run| run.start.max(at))
     }
 
-    /// The intervals, in order.
+    /// The intervals in ascending order.
     pub fn spans(&self) -> &[Span] {
         &self.0
     }
 
-    /// The distances, in order.
+    /// The distances in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flat_map(|run| run.start..run.end)
     }
 
-    /// How many distances it has.
+    /// How many distances the set has.
     pub fn len(&self) -> u32 {
         self.0.iter().map(|run| run.len()).sum()
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,4 @@
-//! The k-ary sibling tree of [SFT06] §3 as arithmetic: nothing is stored but
-//! where each level begins.
+//! The k-ary sibling tree of [SFT06] §3 as arithmetic. Only the beginning of each level is stored.
 //!
 //! ```text
 //!   level 0          0              k = 2, N = 10
@@ -8,16 +7,15 @@
 //!   level 3    ┌ 7 ─ 8 ─ 9 ┐        3 here, not 8
 //! ```
 //!
-//! Counted from the left of its level, the parent of x stands at x / k: the way
-//! up is the dropping of base-k digits. Everything takes O(log N) or less, and no
-//! memory.
+//! Counted from the left of its level, the parent of x stands at x / k, so each step up drops a
+//! base-k digit. Every function takes O(log N) time or less, and no memory.
 //!
-//! Ranks are of this population. What is said of others means nothing, but does
-//! not panic.
+//! Arguments are ranks of this population. For other ranks the results have no meaning, but no
+//! function panics.
 //!
-//! Departure: [SFT06] §3 says that the tree stands k failures. It does not: a
-//! last level of at most k nodes hangs on one parent. Hence the binomial graph's
-//! links as the last resort, see [`crate::router`].
+//! Departure: [SFT06] §3 says that the tree survives k failures. It does not: a last level of at
+//! most k nodes hangs on one parent. Hence the links of the binomial graph as the last resort, see
+//! [`crate::router`].
 
 mod distance;
 mod neighbours;
@@ -33,12 +31,12 @@ pub use neighbours::Links;
 pub struct Fanout(u32);
 
 impl Fanout {
-    /// Beyond this every tree is a star.
+    /// The largest fanout. Beyond it every tree is a star.
     pub const MAX: u32 = Population::MAX;
-    /// A binary tree.
+    /// The fanout of a binary tree.
     pub const TWO: Self = Self(2);
 
-    /// `k` children, if that is possible.
+    /// A fanout of `k` children; `None` if `k` is out of range.
     pub const fn new(k: u32) -> Option<Self> {
         if k >= 2 && k <= Self::MAX {
             Some(Self(k))
@@ -47,7 +45,7 @@ impl Fanout {
         }
     }
 
-    /// The number of children.
+    /// The fanout as a number of children.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -56,12 +54,12 @@ impl Fanout {
 /// The most levels that any tree has: a binary one of [`Population::MAX`].
 pub const MAX_DEPTH: usize = binomesh_overlay::placement::MAX_LEVELS + 1;
 
-/// A rank as its level and its offset from the left end of the level.
+/// The place of a rank: its level and its offset from the left end of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The root is at level 0.
+    /// The level; the root is at level 0.
     pub level: u8,
-    /// 0 .. the size of the level.
+    /// The offset: 0 .. the size of the level.
     pub offset: u32,
 }
 
@@ -70,9 +68,9 @@ pub struct Place {
 pub struct Shape {
     population: Population,
     fanout: Fanout,
-    /// The deepest level.
+    /// The deepest level of the tree.
     last: u8,
-    /// The first rank of each level; N behind the last one.
+    /// The first rank of each level, and N behind the last level.
     first: [u32; MAX_DEPTH + 1],
     /// k^i, or `u32::MAX` where that is more than any offset.
     power: [u32; MAX_DEPTH + 1],
@@ -81,7 +79,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The tree of these.
+    /// The sibling tree of a population with this fanout.
     pub const fn new(population: Population, fanout: Fanout) -> Self {
         let n = population.get();
         let mut first = [n; MAX_DEPTH + 1];
@@ -112,7 +110,7 @@ impl Shape {
         }
     }
 
-    /// How many ranks there are.
+    /// The population of the tree.
     pub const fn population(&self) -> Population {
         self.population
     }
@@ -122,7 +120,7 @@ impl Shape {
         self.fanout
     }
 
-    /// The deepest level.
+    /// The deepest level of the tree.
     pub const fn last_level(&self) -> u8 {
         self.last
     }
@@ -138,9 +136,9 @@ impl Shape {
         self.first_of(level.saturating_add(1)).0 - self.first_of(level).0
     }
 
-    /// The level of a rank.
+    /// The level that a rank is on.
     pub fn level(&self, rank: Rank) -> u8 {
-        // Most ranks are in the last levels.
+        // Most ranks are in the last levels, so the search begins there.
         let mut level = self.last;
         while level > 0 && self.first[usize::from(level)] > rank.0 {
             level -= 1;
@@ -148,7 +146,7 @@ impl Shape {
         level
     }
 
-    /// Where a rank stands.
+    /// The place of a rank.
     pub fn place(&self, rank: Rank) -> Place {
         let level = self.level(rank);
         Place {
@@ -157,12 +155,12 @@ impl Shape {
         }
     }
 
-    /// Who stands at a place.
+    /// The rank at a place.
     pub fn rank(&self, place: Place) -> Rank {
         Rank(self.first_of(place.level).0.saturating_add(place.offset))
     }
 
-    /// The parent; the root has none.
+    /// The parent of a rank; the root has none.
     pub fn parent(&self, rank: Rank) -> Option<Rank> {
         Some(Rank(rank.0.checked_sub(1)? / self.fanout.0))
     }
@@ -178,7 +176,7 @@ impl Shape {
         (first as u32..end as u32).map(Rank)
     }
 
-    /// The neighbour to the left on the ring of its level; none if alone.
+    /// The neighbour to the left on the ring of a rank's level; none if the rank is alone there.
     pub fn left(&self, rank: Rank) -> Option<Rank> {
         let place = self.place(rank);
         let size = self.size_of(place.level);
@@ -189,8 +187,8 @@ impl Shape {
         (size > 1).then(|| self.rank(Place { offset, ..place }))
     }
 
-    /// The neighbour to the right on the ring of its level; none if alone, and of
-    /// two the same as to the left.
+    /// The neighbour to the right on the ring of a rank's level; none if the rank is alone there.
+    /// On a ring of two it is the left neighbour too.
     pub fn right(&self, rank: Rank) -> Option<Rank> {
         let place = self.place(rank);
         let size = self.size_of(place.level);
@@ -199,7 +197,8 @@ impl Shape {
         (size > 1).then(|| self.rank(Place { offset, ..place }))
     }
 
-    /// The ancestor at a level, the rank itself at its own; none further down.
+    /// The ancestor of a rank at a level. At the rank's own level it is the rank itself; further
+    /// down there is none.
     pub fn ancestor(&self, rank: Rank, level: u8) -> Option<Rank> {
         let place = self.place(rank);
         let up = place.level.checked_sub(level)?;
@@ -207,13 +206,13 @@ impl Shape {
         Some(self.rank(Place { level, offset }))
     }
 
-    /// Whether `rank` is `of` or below it.
+    /// Whether `rank` is in the subtree of `of`, itself included.
     pub fn is_in_subtree(&self, rank: Rank, of: Rank) -> bool {
         self.ancestor(rank, self.level(of)) == Some(of)
     }
 
-    /// The ranks on the way from `rank` down to `descendant`, which is the last of
-    /// them; none if it is not below.
+    /// The ranks on the way from `rank` down to `descendant`, which is the last of them. Empty if
+    /// `descendant` is not below `rank`.
     pub fn path_down(&self, rank: Rank, descendant: Rank) -> impl Iterator<Item = Rank> + '_ {
         let from = self.level(rank);
         let is_below = self.is_in_subtree(descendant, rank);
@@ -228,8 +227,8 @@ impl Shape {
         power.copied().unwrap_or(u32::MAX)
     }
 
-    /// The offset of the ancestor so many levels up. Most time goes by in here, so
-    /// powers of two are shifted.
+    /// The offset of the ancestor this many levels up. Most of the time is spent here, so powers of
+    /// two are shifted.
     pub(crate) fn above(&self, offset: u32, up: u8) -> u32 {
         match self.shift {
             0 => offset / self.power(up),
@@ -237,8 +236,7 @@ impl Shape {
         }
     }
 
-    /// Whether the last level has gaps, so that its ring is shorter than the
-    /// levels above make believe.
+    /// Whether the last level has gaps. Then its ring is shorter than the levels above suggest.
     pub(crate) fn is_ragged(&self) -> bool {
         self.size_of(self.last) < self.power(self.last)
     }

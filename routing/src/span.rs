@@ -22,22 +22,22 @@ impl Span {
         Self::new(at, at.saturating_add(1))
     }
 
-    /// How many distances it has.
+    /// How many distances the span has.
     pub const fn len(self) -> u32 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it has none.
+    /// Whether the span is empty.
     pub const fn is_empty(self) -> bool {
         self.start >= self.end
     }
 
-    /// The distances in both.
+    /// The distances that both spans have.
     pub fn clip(self, other: Self) -> Self {
         Self::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether this span has all distances of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }

@@ -1,5 +1,5 @@
-//! Who gets which part of a broadcast. Strategies are pure functions; this one is
-//! `binomial`, the others have files of their own.
+//! Strategies: which member gets which part of a broadcast. Strategies are pure functions. This
+//! file has `binomial`, the others have files of their own.
 //!
 //! ```text
 //!   0 ──▶ 4 ──▶ 6 ──▶ 7        a node at distance a that answers for [a, e)
@@ -22,11 +22,11 @@ pub use flood::flood;
 pub use layout::{Choice, Layout, Lost, Strategy, UnknownStrategy};
 pub use sibling_tree::{Encapsulation, Handover, ROOT, heirs, sibling_tree};
 
-/// Cut what a node at distance `from` has to hand on into the parts of its
-/// clockwise fingers, the farthest (and largest) first: it is the longest way.
+/// Cut the rest of `span` at distance `from` into the parts of its clockwise fingers. The farthest
+/// part comes first: it is the largest and has the longest way.
 ///
-/// A part begins at every `from + 2^i` inside `span`; what lies before the first
-/// of them belongs to the span's own start.
+/// A part begins at every `from + 2^i` inside `span`. Positions before the first of them belong to
+/// the start of the span itself.
 pub fn binomial(from: u32, span: Span) -> impl Iterator<Item = Span> {
     let mut end = span.end;
     (0..u32::BITS)

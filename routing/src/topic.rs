@@ -1,4 +1,4 @@
-//! What messages are about.
+//! The topics of messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a message is about: 1 to [`Topic::MAX_BYTES`] bytes of text without
-/// control characters and without `#`, which filters use. Slashes divide it into
-/// segments.
+/// The topic of a message: 1 to [`Topic::MAX_BYTES`] bytes of text without control characters and
+/// without `#`, which filters use. Slashes divide it into segments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct Topic(Arc<str>);
@@ -19,10 +18,10 @@ pub struct Topic(Arc<str>);
 pub struct InvalidTopic(String);
 
 impl Topic {
-    /// The longest topic. A guess that leaves room in one datagram.
+    /// The longest topic. A guess that leaves room in one datagram. Longer topics are refused.
     pub const MAX_BYTES: usize = 255;
 
-    /// The topic with this name, if it can be one.
+    /// The topic with this name, if it is valid.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidTopic> {
         let name = name.into();
         let fits = (1..=Self::MAX_BYTES).contains(&name.len());
@@ -32,7 +31,7 @@ impl Topic {
         Err(InvalidTopic(name.chars().take(64).collect()))
     }
 
-    /// The name.
+    /// The text of the topic.
     pub fn as_str(&self) -> &str {
         &self.0
     }

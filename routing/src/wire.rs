@@ -1,13 +1,13 @@
 //! Messages as bytes: one version byte, the head in postcard, then the payload.
 //!
 //! ```text
-//!   | version 9 | head (postcard) | payload, to the end of the frame |
+//!   | VERSION | head (postcard) | payload, to the end of the frame |
 //! ```
 //!
-//! Encoding gives head and payload apart, so that a vectored write sends the
-//! payload uncopied; decoding cuts the payload out of the frame uncopied. What
-//! parses is within the bounds that are stated in [`crate::packet`]; whether it
-//! fits an epoch's population is for the relay to judge.
+//! Encoding returns head and payload apart, so that a vectored write sends the payload uncopied.
+//! Decoding cuts the payload out of the frame uncopied. A decoded message is within the bounds that
+//! are stated in [`crate::packet`]. Whether it fits the population of an epoch is for the relay to
+//! judge.
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
@@ -17,20 +17,20 @@ use serde::de::DeserializeOwned;
 pub use crate::packet::EncodeError;
 use crate::packet::Message;
 
-/// The version that this build speaks and understands.
+/// The version of the format that this build speaks and understands.
 pub const VERSION: u8 = 11;
 
-/// The longest head, with room to spare for the largest lists of 16-byte ids.
-/// A transport may take `MAX_HEAD_BYTES` plus its payload bound as frame limit.
+/// The longest head, with room to spare for the largest lists of 16-byte ids. A transport may use
+/// `MAX_HEAD_BYTES` plus its payload bound as its frame limit.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Bytes that are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The version byte is missing or another one.
+    /// The version byte is missing or names another version.
     #[error("unknown relay message version {0:?}, expected {VERSION}")]
     Version(Option<u8>),
-    /// The head is cut short or makes no sense.
+    /// The head is cut short or cannot be read.
     #[error("malformed relay message head")]
     Malformed,
     /// A list or span is outside its bounds.
@@ -51,7 +51,7 @@ pub fn encode<I: Id + Serialize>(message: &Message<I>) -> Result<(Bytes, Bytes),
     Ok((head.into(), payload))
 }
 
-/// Where a head is written: nearly all are shorter than this.
+/// A buffer for a head. Nearly all heads are shorter than its capacity.
 fn head_buffer() -> Vec<u8> {
     let mut head = Vec::with_capacity(160);
     head.push(VERSION);

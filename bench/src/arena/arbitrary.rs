@@ -1,15 +1,13 @@
-//! Convergence from arbitrary states: random tables, numbers, timers and
-//! garbage on its way, then nothing but the algorithms with their back-off.
+//! Convergence from arbitrary states: random tables, numbers, timers and messages at the start,
+//! then nothing but the algorithms with their back-off.
 //!
-//! Strangers stay for the whole run: leaves that believe in a parent which does
-//! not list them, as a process that was just redirected does. They must not
-//! disturb the ring.
+//! Strangers stay for the whole run: leaves that believe in a parent which does not list them, like
+//! a process that was just redirected. They must not disturb the ring.
 //!
-//! The layers below are stable but late: the tree stands from the start, and the
-//! census corrects each process's N (and placement) in one of the first phases,
-//! which is a change like any other and brings the back-off to its minimum. Where
-//! N is known from the start, as in the paper, a corrupted timer may hold out for
-//! its maximum.
+//! The layers below are stable but late. The tree stands from the start. The census corrects N (and
+//! the placement) of each process in one of the first phases; this is a change like any other, and
+//! resets the back-off to its minimum. If N is known from the start, as in the paper, a corrupted
+//! timer may last for its maximum.
 
 use binomesh_overlay::backoff::{Backoff, Limits};
 use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
@@ -33,39 +31,38 @@ use super::{Arena, Letter, Repetition};
 pub struct Trial {
     /// How many processes the tree has.
     pub nodes: usize,
-    /// Everything random comes from here.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// The shape of the tree; else any, of any depth, chains among them.
+    /// The shape of the tree; if none, any shape of any depth, chains among them.
     pub shape: Option<Shape>,
     /// Garbage messages per process at the start.
     pub garbage: usize,
-    /// The phase by which the census has spoken to everybody; 0 if all know N
-    /// (and their placement) from the start.
+    /// The phase by which the census has told all processes their N; 0 if all know N (and their
+    /// placement) from the start.
     pub census_phases: u64,
-    /// How the processes behave.
+    /// The rules of the processes.
     pub rules: Rules,
-    /// Their back-off.
+    /// The limits of their back-off.
     pub limits: Limits,
-    /// Turns between visits to one level of fingers; 0 for none.
+    /// How many turns lie between visits to one level of fingers; 0 for no visits.
     pub visit_period: u32,
-    /// Give up after so many phases.
+    /// The phase after which the run is given up.
     pub phase_limit: u64,
-    /// The asynchronous scheduler with this discipline instead of the
-    /// synchronous one.
+    /// The discipline of the asynchronous scheduler; if none, the synchronous scheduler runs.
     pub asynchronous: Option<Discipline>,
-    /// Entries are proved by epoch and rank, as in the node; else not at all,
-    /// as in the paper.
+    /// Whether entries are proved by epoch and rank, as in the node. Else they are not proved, as
+    /// in the paper.
     pub is_stamped: bool,
 }
 
-/// What a trial came to.
+/// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// The first phase from whose end on ring and graph stood for good.
+    /// The first phase after which ring and graph stood to the end.
     pub phases: Option<u64>,
-    /// The depth of the tree: the `Info` of its last leaf climbs that far.
+    /// The depth of the tree. The `Info` of its last leaf climbs this far.
     pub depth: u32,
-    /// Messages received per process and phase once they stood.
+    /// How many messages a process received in a phase once ring and graph stood.
     pub quiet_traffic: f64,
     /// The most UP/DN that one process received in one phase, on average over
     /// the quiet phases.
@@ -73,7 +70,7 @@ pub struct Outcome {
 }
 
 impl Trial {
-    /// Run it.
+    /// Run the trial.
     pub fn run(self) -> Outcome {
         let nodes = self.nodes as u32;
         if self.is_stamped {
@@ -145,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// Run until everything has stood for three of the longest waits.
+    /// Run until ring and graph have stood for three of the longest waits.
     fn watch<S: Stamp>(
         self,
         mut arena: Arena<S>,
@@ -171,7 +168,7 @@ impl Trial {
                 continue;
             }
             let since = *standing_since.get_or_insert(phase);
-            // Measured over the last of the three waits.
+            // Traffic is measured over the last of the three waits.
             if phase == since + calm / 3 * 2 {
                 arena.forget_received();
             }

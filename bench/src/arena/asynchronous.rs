@@ -1,9 +1,9 @@
 //! The asynchronous scheduler of [BMG09] §4: in every phase each process either
 //! consumes one message or applies its spontaneous rules.
 //!
-//! A waiting message goes before a spontaneous rule: the other order lets every
-//! process of an unfinished ring repeat itself and never listen. What is sent in
-//! a phase can be consumed from the next one on.
+//! A waiting message goes before a spontaneous rule. In the other order every process of an
+//! unfinished ring would repeat itself and never listen. A message can be consumed from the phase
+//! after the one in which it was sent.
 
 use binomesh_overlay::stamp::Stamp;
 
@@ -12,7 +12,7 @@ use super::mailbox::{Discipline, Mailbox};
 use super::member::Member;
 use super::{Arena, Letter};
 
-/// The letters that wait, and those of this phase.
+/// The letters that wait, and the letters that were sent in this phase.
 #[derive(Debug, Clone)]
 pub struct Asynchronous<K> {
     mailbox: Mailbox<K>,
@@ -20,7 +20,7 @@ pub struct Asynchronous<K> {
 }
 
 impl<K: Copy> Asynchronous<K> {
-    /// No letters yet, for so many processes.
+    /// A scheduler without letters, for this many processes.
     pub fn new(discipline: Discipline, processes: usize) -> Self {
         Self {
             mailbox: Mailbox::new(discipline, processes),

@@ -1,7 +1,7 @@
-//! A fully connected system: many clique machines, all at once, without losses.
+//! A fully connected system: many clique machines run at once, without losses.
 //!
-//! A round is everybody's question and its answer, hence two phases: in each phase every
-//! message that is on its way arrives.
+//! A round is a question of each node and its answer, so it takes two phases. In each phase all
+//! messages under way arrive.
 
 use binomesh_overlay::clique::{Clique, Input, Message, Outcome, Peers, Procedure};
 use binomesh_overlay::noise::Noise;
@@ -9,43 +9,43 @@ use binomesh_overlay::{Effect, Outbox, legitimate};
 
 use super::member::Member;
 
-/// One run.
+/// One run of a fully connected system.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How they make their ring.
+    /// The procedure by which they make their ring.
     pub procedure: Procedure,
-    /// Fixes whom each of them asks.
+    /// The seed by which the nodes choose which peers to ask.
     pub seed: u64,
-    /// Give up after so many phases.
+    /// The phase after which the run is given up.
     pub phase_limit: u64,
 }
 
-/// What a run took. Rounds of a stage count from the end of the stage before.
+/// The result of a run. The rounds of a stage count from the end of the stage before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
-    /// The cycles of successors when the random linking ended; nodes without a successor do
-    /// not count.
+    /// How many cycles the successors form when the random linking ends. Nodes without a successor
+    /// do not count.
     pub cycles: usize,
-    /// Nobody can link any more, though a node lacks a neighbour.
+    /// Whether no node can link any more although one lacks a neighbour.
     pub is_stuck: bool,
-    /// Until the random linking ended. The corrected procedure has none.
+    /// The rounds until the random linking ended. The corrected procedure has no such stage.
     pub link_rounds: u64,
-    /// Then until there was one ring, if there ever was.
+    /// The further rounds until there was one ring, if there ever was.
     pub ring_rounds: Option<u64>,
-    /// Then until all ranks were known.
+    /// The further rounds until all ranks were known.
     pub ranking_rounds: Option<u64>,
-    /// Then until the fingers of all levels were known.
+    /// The further rounds until the fingers of all levels were known.
     pub finger_rounds: Option<u64>,
-    /// Lists, and ranks if there are any, are those of the binomial graph.
+    /// Whether lists, and ranks if there are any, are those of the binomial graph.
     pub is_exact: bool,
     /// How many messages were received.
     pub messages: u64,
 }
 
 impl Found {
-    /// From the start to the end, if the run came there.
+    /// The rounds from the start to the end, if the run got there.
     pub fn all_rounds(&self) -> Option<u64> {
         let ranking = self.ranking_rounds.unwrap_or(0);
         Some(self.link_rounds + self.ring_rounds? + ranking + self.finger_rounds?)
@@ -59,7 +59,7 @@ struct Letter {
     message: Message<Member>,
 }
 
-/// All nodes, and what is on its way.
+/// All nodes, and the messages under way.
 struct Room {
     nodes: Vec<Clique<Member>>,
     letters: Vec<Letter>,
@@ -70,7 +70,7 @@ struct Room {
 }
 
 impl Trial {
-    /// Run it to the end.
+    /// Run the trial to its end.
     pub fn run(&self) -> Found {
         let mut room = Room::new(self);
         match self.procedure {
@@ -79,7 +79,7 @@ impl Trial {
         }
     }
 
-    /// [FC] as written: link, then double if all are linked.
+    /// Run [FC] as written: link, and double if all are linked.
     fn as_written(&self, room: &mut Room) -> Found {
         let mut found = Found::default();
         while !room.is_linked() && !found.is_stuck && room.phases < self.phase_limit {
@@ -105,10 +105,10 @@ impl Trial {
         found
     }
 
-    /// Every other procedure, stage by stage.
+    /// Run any other procedure, stage by stage.
     fn stage_by_stage(&self, room: &mut Room) -> Found {
         let mut found = Found {
-            // Nothing is linked at random: with the corrected procedure each node is a cycle.
+            // The corrected procedure links no nodes at random, so each node is a cycle.
             cycles: match self.procedure {
                 Procedure::Corrected => self.nodes,
                 _ => room.cycles(),
@@ -152,7 +152,7 @@ impl Room {
         room
     }
 
-    /// Everything that is on its way arrives.
+    /// Deliver all messages under way.
     fn phase(&mut self) {
         self.phases += 1;
         self.received += self.letters.len() as u64;
@@ -183,7 +183,7 @@ impl Room {
         }
     }
 
-    /// The rounds so far; a question without its answer counts.
+    /// The number of rounds so far. A question without its answer counts.
     const fn rounds(&self) -> u64 {
         self.phases.div_ceil(2)
     }
@@ -196,7 +196,7 @@ impl Room {
         self.nodes.iter().all(|node| node.successor().is_some())
     }
 
-    /// [FC] as written: the last node without a neighbour finds only its own place free.
+    /// In [FC] as written, the last node without a neighbour finds only its own place free.
     fn is_stuck(&self) -> bool {
         let mut unlinked = self.nodes.iter().filter(|node| node.successor().is_none());
         match (unlinked.next(), unlinked.next()) {
@@ -219,7 +219,7 @@ impl Room {
         cycles
     }
 
-    /// The members in the order of the ring, from the smallest on.
+    /// The members in the order of the ring, from the smallest.
     fn order(&self) -> Vec<Member> {
         let mut order = vec![Member::at(0)];
         while let Some(next) = order.last().and_then(|&last| self.successor(last)) {
@@ -239,13 +239,13 @@ impl Room {
         self.nodes.iter().all(|node| node.numbers().is_some())
     }
 
-    /// Ring, ranks and fingers are those of [BMG09].
+    /// Whether ring, ranks and fingers are those of [BMG09].
     fn is_exact(&self) -> bool {
         let order = self.order();
         let node = |member: Member| &self.nodes[member.index()];
         let population = self.nodes.len() as u32;
         let mut ranked = order.iter().zip(0..);
-        // The predicate gives a lone node no neighbours; here it is its own.
+        // The predicate gives a lone node no neighbours. Here such a node is its own neighbour.
         let other = |peer: Option<Member>| peer.filter(|_| population > 1);
         legitimate::is_ring(
             &order,
@@ -259,7 +259,8 @@ impl Room {
             )
     }
 
-    /// As written: the lists hold the members at the distances 2^i < N, and no other.
+    /// For [FC] as written: whether the lists hold the members at the distances 2^i < N and no
+    /// others.
     fn has_right_lists(&self) -> bool {
         let order = self.order();
         let count = order.len();

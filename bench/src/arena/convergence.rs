@@ -1,35 +1,34 @@
-//! How many phases a clean start takes to the ring and to the binomial graph.
+//! The phases that a clean start takes until ring and binomial graph stand.
 
 use binomesh_overlay::stamp::Stamp;
 
 use super::{Arena, Letter};
 
-/// Who runs when, and where letters wait.
+/// A scheduler: it gives processes their turns and keeps waiting letters.
 pub trait Scheduler<S: Stamp> {
-    /// Put letters on their way from outside.
+    /// Put letters under way from outside.
     fn post(&mut self, letters: &mut Vec<Letter<S::Mark>>);
 
-    /// Run one phase; how many letters were delivered in it.
+    /// Run one phase. Returns how many letters were delivered in it.
     fn phase(&mut self, arena: &mut Arena<S>) -> usize;
 
-    /// How many letters are on their way.
+    /// How many letters are under way.
     fn waiting(&self) -> usize;
 }
 
-/// What a clean start took.
+/// The phases that a clean start took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convergence {
     /// The phase at whose end the ring stood first.
     pub ring_phases: Option<u64>,
     /// The phase at whose end the binomial graph stood first.
     pub bmg_phases: Option<u64>,
-    /// The phase at whose end no letter was on its way any more, if both still
-    /// stood then.
+    /// The first phase at whose end no letter was under way, if ring and graph stood then.
     pub silent_phases: Option<u64>,
 }
 
-/// Run phases until both stand and no letter is left, at most `limit`.
-/// `progress` hears of every phase.
+/// Run phases until ring and graph stand and no letter is left, at most `limit`. `progress` is
+/// called in every phase.
 pub fn converge<S: Stamp>(
     arena: &mut Arena<S>,
     scheduler: &mut impl Scheduler<S>,

@@ -1,5 +1,5 @@
-//! An arbitrary connected graph: many machines of [FC]'s second algorithm, all at once, without
-//! losses. In a round every message that is on its way arrives.
+//! An arbitrary connected graph: many machines of [FC]'s second algorithm run at once, without
+//! losses. In a round all messages under way arrive.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -9,14 +9,14 @@ use binomesh_overlay::{Effect, Outbox};
 
 use super::member::Member;
 
-/// What a run took.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The round at whose end everybody had its way to the right root.
+    /// The round at whose end every node had its way to the right root.
     pub claim_rounds: Option<u64>,
-    /// The round at whose end the root knew that.
+    /// The round at whose end the root knew of that.
     pub echo_rounds: Option<u64>,
-    /// The round at whose end all had gone into the tree.
+    /// The round at whose end all nodes had joined the tree.
     pub tree_rounds: Option<u64>,
     /// How many messages were received.
     pub messages: u64,
@@ -26,24 +26,24 @@ pub struct Found {
     pub is_exact: bool,
 }
 
-/// What the graph looks like from outside.
+/// Facts about a graph, computed without the algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The node of the longest list, the first of several; or the one that was chosen.
+    /// The right root: the first node with the longest list, or the node that was chosen.
     pub root: usize,
-    /// Who was chosen, if somebody was.
+    /// The node that was chosen as root, if any.
     chosen: Option<usize>,
-    /// The number of edges, each counted once whoever of two knows the other.
+    /// The number of edges. An edge counts once, even if only one of its ends knows the other.
     pub edges: usize,
-    /// The greatest distance of two nodes.
+    /// The greatest distance between two nodes.
     pub diameter: u32,
-    /// The parents of the breadth-first tree from the root, of several the smallest.
+    /// The parents in the breadth-first tree from the root; the smallest among several.
     parents: Vec<Option<usize>>,
 }
 
 impl Facts {
-    /// Of the graph in which each node knows those of its list, which must connect all. A
-    /// chosen root says that its list is longer than it is.
+    /// The facts about the graph of these lists, which must be connected. A chosen root claims a
+    /// longer list than it has.
     pub fn of(lists: &[Vec<u32>], chosen: Option<usize>) -> Self {
         let around = around(lists);
         let longest = |node: &usize| (Reverse(lists[*node].len()), *node);
@@ -65,7 +65,7 @@ impl Facts {
     }
 }
 
-/// The neighbours of each node, whoever of two knows the other.
+/// The neighbours of each node, even if only one end knows the other.
 fn around(lists: &[Vec<u32>]) -> Vec<Vec<usize>> {
     let mut around = vec![Vec::new(); lists.len()];
     for (from, list) in lists.iter().enumerate() {
@@ -100,7 +100,7 @@ fn distances_max(around: &[Vec<usize>], from: usize) -> u32 {
     distances(around, from).into_iter().max().unwrap_or(0)
 }
 
-/// After so many ticks nothing helps.
+/// The most ticks: after so many, further ones do not help.
 const TICKS_MAX: u32 = 16;
 
 struct Letter {
@@ -109,18 +109,18 @@ struct Letter {
     message: Message<Member>,
 }
 
-/// All nodes, and what is on its way.
+/// All nodes, and the messages under way.
 struct Room {
     nodes: Vec<Spanning<Member>>,
     letters: Vec<Letter>,
     outbox: Outbox<Member, Message<Member>>,
-    /// The parent of each node that has gone into the tree; the root has none.
+    /// The parent of each node that has joined the tree; none at the root.
     ends: Vec<Option<Option<usize>>>,
     ticks: u32,
     received: u64,
 }
 
-/// Run until all are in the tree, at most so many rounds.
+/// Run until all nodes are in the tree, for at most `round_limit` rounds.
 pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
     let mut room = Room::new(lists, facts.chosen);
     let (mut claim_rounds, mut echo_rounds, mut tree_rounds) = (None, None, None);
@@ -153,7 +153,7 @@ pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
 }
 
 impl Room {
-    /// The nodes of the lists. Who is chosen as root says that its list is the longest.
+    /// The nodes with these lists. The chosen root claims to have the longest list.
     fn new(lists: &[Vec<u32>], chosen: Option<usize>) -> Self {
         let listed = |list: &[u32]| -> Vec<Member> {
             list.iter().map(|peer| Member::at(*peer as usize)).collect()
@@ -181,7 +181,7 @@ impl Room {
         room
     }
 
-    /// Everything that is on its way arrives.
+    /// Deliver all messages under way.
     fn round(&mut self) {
         self.received += self.letters.len() as u64;
         for letter in std::mem::take(&mut self.letters) {
@@ -193,8 +193,8 @@ impl Room {
         }
     }
 
-    /// Nobody speaks any more: a tick of everybody that waits. Whether there was anybody, and it
-    /// may help.
+    /// When no message is under way, let all waiting nodes tick. Returns whether a node waits and a
+    /// tick may help.
     fn wait(&mut self) -> bool {
         self.ticks += 1;
         let waiting: Vec<usize> = (0..self.nodes.len())
@@ -226,7 +226,7 @@ impl Room {
         }
     }
 
-    /// Whether everybody has its way to the right root.
+    /// Whether every node has its way to the right root.
     fn has_claims(&self, facts: &Facts) -> bool {
         let mut nodes = self.nodes.iter().zip(&facts.parents).enumerate();
         nodes.all(|(me, (node, parent))| {

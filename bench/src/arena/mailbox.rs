@@ -17,8 +17,8 @@ pub enum Discipline {
     Channels,
     /// First in, first out per receiver.
     Inbox,
-    /// As channels, but a newer message takes the place of a waiting one of its
-    /// slot: what the node's transport does.
+    /// As channels, but a newer message replaces a waiting one of the same slot, as in the node's
+    /// transport.
     Slots,
 }
 
@@ -40,7 +40,7 @@ struct Channel {
     next: u32,
 }
 
-/// The letters on their way to every process.
+/// The waiting letters of all processes.
 #[derive(Debug, Clone)]
 pub struct Mailbox<K> {
     discipline: Discipline,
@@ -48,15 +48,15 @@ pub struct Mailbox<K> {
     free_letter: u32,
     channels: Vec<Channel>,
     free_channel: u32,
-    /// Never walked, so its order reaches nothing.
+    /// The map is never walked, so its order has no effect.
     places: HashMap<(Member, Member), u32, BuildHasherDefault<Mix>>,
-    /// Per receiver, the channel served last; the next in the circle is due.
+    /// For each receiver the channel that was served last. The next one in the circle is due.
     last: Vec<u32>,
     count: usize,
 }
 
 impl<K: Copy> Mailbox<K> {
-    /// No letters, for so many processes.
+    /// A mailbox without letters, for this many processes.
     pub fn new(discipline: Discipline, processes: usize) -> Self {
         Self {
             discipline,
@@ -75,12 +75,12 @@ impl<K: Copy> Mailbox<K> {
         self.count
     }
 
-    /// Whether none waits.
+    /// Whether no letter waits.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Put a letter at the end of its channel, or into its slot.
+    /// Put a letter at the end of its channel or into its slot.
     pub fn push(&mut self, letter: Letter<K>) {
         let Letter { to, from, message } = letter;
         if self.discipline == Discipline::Slots && self.replace(letter) {
@@ -153,7 +153,7 @@ impl<K: Copy> Mailbox<K> {
         Some(Letter { to, from, message })
     }
 
-    /// Put a letter in the place of a waiting one of its slot, if there is one.
+    /// Replace the waiting letter of the same slot, if there is one.
     fn replace(&mut self, letter: Letter<K>) -> bool {
         let Some(&channel) = self.places.get(&(letter.to, letter.from)) else {
             return false;
@@ -170,7 +170,7 @@ impl<K: Copy> Mailbox<K> {
         false
     }
 
-    /// A channel with its first letter, last in its receiver's circle.
+    /// Open a channel with its first letter, as the last one in its receiver's circle.
     fn open(&mut self, key: (Member, Member), letter: u32) {
         let receiver = key.0.index();
         let last = self.last[receiver];
@@ -202,7 +202,7 @@ impl<K: Copy> Mailbox<K> {
     }
 }
 
-/// A hasher without a seed: runs must repeat exactly.
+/// A hasher without a seed, as runs must repeat exactly.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mix(u64);
 
@@ -238,7 +238,7 @@ mod tests {
 
     fn received(discipline: Discipline, sent: &[(usize, usize)]) -> Vec<(usize, usize)> {
         let mut mailbox = Mailbox::new(discipline, 4);
-        // Twice, so that freed places are used again.
+        // The second turn uses places that the first one freed.
         for _ in 0..2 {
             sent.iter()
                 .for_each(|&(from, n)| mailbox.push(letter(from, n)));

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// A process of the arena, numbered from 1, so that an absent one costs no
-/// memory: `Option<Member>` has four bytes.
+/// A process of the arena. Numbers start at 1, so that `Option<Member>` has only four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member(NonZeroU32);
 
@@ -17,7 +16,7 @@ impl Member {
         }
     }
 
-    /// Its index, counted from 0.
+    /// The index of the process, counted from 0.
     pub const fn index(self) -> usize {
         self.0.get() as usize - 1
     }

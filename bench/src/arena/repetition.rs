@@ -1,26 +1,26 @@
-//! What one repetition of [BMG09] Alg. 2, rule 1 costs once the graph stands.
+//! The cost of one repetition of [BMG09] Alg. 2, rule 1, once the graph stands.
 //!
-//! A self-stabilizing system repeats its rules for ever, so this is what the
-//! forwarding costs after the start.
+//! A self-stabilizing system repeats its rules for ever, so this is what forwarding costs after the
+//! start.
 
 use binomesh_overlay::stamp::Stamp;
 
 use super::Arena;
 use super::convergence::Scheduler;
 
-/// What a repetition by everybody at once took.
+/// The cost of one repetition by all processes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
     /// The fewest UP and DN that a process received.
     pub introductions_min: u32,
-    /// The most.
+    /// The most UP and DN that a process received.
     pub introductions_max: u32,
-    /// Until no letter was on its way any more, if that came within the limit.
+    /// The phases until no letter was under way, if that took at most the limit.
     pub phases: Option<u64>,
 }
 
-/// Let everybody apply rule 1 once, and run phases until all is consumed that
-/// follows from it, at most `limit`.
+/// Let all processes apply rule 1 once, and run phases until all messages that follow are consumed,
+/// at most `limit`.
 pub fn repeat<S: Stamp>(
     arena: &mut Arena<S>,
     scheduler: &mut impl Scheduler<S>,

@@ -1,6 +1,5 @@
-//! One fault in a quiet legitimate system: a single wrong variable, or a single
-//! garbage message. Every back-off has grown to its maximum before, so nothing
-//! but the fault itself wakes anybody.
+//! One fault in a quiet legitimate system: a single wrong variable, or a single garbage message.
+//! All back-offs have grown to their maximum before, so only the fault wakes processes.
 
 use binomesh_overlay::Population;
 use binomesh_overlay::backoff::{Backoff, Limits};
@@ -14,24 +13,24 @@ use super::synchronous::{Reading, Synchronous};
 use super::tree::Tree;
 use super::{Arena, Letter, Repetition};
 
-/// What goes wrong.
+/// A fault in one process or one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Another predecessor.
+    /// Another predecessor of a process.
     Predecessor(Member, Option<Member>),
-    /// Another successor.
+    /// Another successor of a process.
     Successor(Member, Option<Member>),
-    /// Another finger clockwise.
+    /// Another clockwise finger of a process.
     Clockwise(Member, usize, Option<Member>),
-    /// Another finger counterclockwise.
+    /// Another counterclockwise finger of a process.
     Counterclockwise(Member, usize, Option<Member>),
-    /// A back-off at this interval and so many ticks from its next firing.
+    /// Another back-off of a process: its interval, and the ticks to its next firing.
     Backoff(Member, u32, u32),
-    /// A message that nobody should have sent.
+    /// A message that no process should have sent.
     Letter(Letter<()>),
 }
 
-/// A system that stands and has been quiet for long.
+/// A system that stands and has long been quiet.
 #[derive(Debug, Clone)]
 pub struct Quiet {
     arena: Arena<()>,
@@ -40,8 +39,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// The binomial graph on `tree` after four of the longest waits; `None` if it
-    /// does not stand or a message is on its way.
+    /// The binomial graph on `tree` after four of the longest waits. `None` if it does not stand or
+    /// a message is under way.
     pub fn on(tree: Tree, rules: Rules, limits: Limits) -> Option<Self> {
         let repetition = Repetition::Backoff {
             limits,
@@ -63,7 +62,7 @@ impl Quiet {
         })
     }
 
-    /// Every value of every single variable, and every single message.
+    /// All faults: every value of every single variable, and every single message.
     pub fn faults(&self) -> Vec<Fault> {
         let all: Vec<Member> = (0..self.arena.members()).map(Member::at).collect();
         let values: Vec<_> = all.iter().copied().map(Some).chain([None]).collect();
@@ -91,9 +90,8 @@ impl Quiet {
         faults
     }
 
-    /// The phases after which it stands again with nothing wrong on its way, if
-    /// that comes within `limit`; it has to stand for the longest wait, in which every
-    /// process applies its rules.
+    /// The phases after which the graph stands again, if there are at most `limit`. It has to stand
+    /// for the longest wait, in which every process applies its rules.
     pub fn recovery(&self, fault: Fault, limit: u64) -> Option<u64> {
         let Self {
             mut arena,
@@ -152,8 +150,8 @@ impl Arena<()> {
 
 type Table = [Option<Member>; MAX_LEVELS];
 
-/// Everything that one process may say to another, of anybody, also at a level
-/// that does not exist.
+/// All messages that one process may send to another about any process, also for a level that does
+/// not exist.
 fn said(all: &[Member], levels: usize) -> Vec<super::Message<()>> {
     use fingers::Message;
     let mut said = vec![

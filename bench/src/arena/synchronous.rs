@@ -20,7 +20,7 @@ pub enum Reading {
     NextPhase,
 }
 
-/// The letters between two phases.
+/// The synchronous scheduler, with the letters between two phases.
 #[derive(Debug, Clone)]
 pub struct Synchronous<K> {
     reading: Reading,
@@ -29,7 +29,7 @@ pub struct Synchronous<K> {
 }
 
 impl<K> Synchronous<K> {
-    /// No letters yet.
+    /// A scheduler without letters.
     pub const fn new(reading: Reading) -> Self {
         Self {
             reading,

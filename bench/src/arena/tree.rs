@@ -1,7 +1,7 @@
 //! Deployment trees of many shapes, flat in memory.
 //!
-//! Processes are numbered in preorder, so the ring that [BMG09] Alg. 1 builds
-//! is 0, 1, 2, … Neither algorithm compares identifiers, so this favours none.
+//! Processes are numbered in preorder, so the ring that [BMG09] Alg. 1 builds is 0, 1, 2, … Neither
+//! algorithm compares identifiers, so these numbers favour none of them.
 
 use binomesh_overlay::ring::Family;
 use clap::ValueEnum;
@@ -32,10 +32,10 @@ pub enum Shape {
     RandomLevelled,
 }
 
-/// What a random tree may look like at most.
+/// The seed and the bounds of a random tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Randomness {
-    /// Which of the random trees.
+    /// The seed of the random tree.
     pub seed: u64,
     /// The most edges between the root and a leaf.
     pub depth: u32,
@@ -43,8 +43,8 @@ pub struct Randomness {
     pub degree: u32,
 }
 
-/// A tree, and strangers: processes that believe in a parent that does not know
-/// them, as one that was just redirected does.
+/// A tree, and strangers: processes with a parent that does not know them, like a process that was
+/// just redirected.
 #[derive(Debug, Clone)]
 pub struct Tree {
     parent: Vec<Option<Member>>,
@@ -70,8 +70,8 @@ impl Tree {
         Self::from_parents(&parents, shape == Shape::Binomial)
     }
 
-    /// The tree in which process i > 0 is a child of `parents[i]` < i, renumbered
-    /// in preorder. Siblings stand in the order of their numbers or its reverse.
+    /// The tree in which process i > 0 is a child of `parents[i]` < i, renumbered in preorder.
+    /// Siblings are in the order of their numbers or the reverse.
     pub fn from_parents(parents: &[u32], is_reversed: bool) -> Self {
         let nodes = parents.len();
         let mut first = vec![u32::MAX; nodes];
@@ -81,7 +81,7 @@ impl Tree {
             next[child] = first[parent];
             first[parent] = child as u32;
         };
-        // Each child is put before those already there.
+        // Each child is put before the earlier ones.
         if is_reversed {
             (1..nodes).for_each(&mut link);
         } else {
@@ -124,12 +124,12 @@ impl Tree {
         stranger
     }
 
-    /// How many processes are in the tree.
+    /// The number of processes in the tree.
     pub const fn members(&self) -> usize {
         self.members
     }
 
-    /// How many processes there are, strangers among them.
+    /// The number of processes, strangers included.
     pub const fn processes(&self) -> usize {
         self.parent.len()
     }
@@ -149,7 +149,7 @@ impl Tree {
     pub fn depth(&self) -> u32 {
         let mut depths = vec![0; self.members];
         for child in 1..self.members {
-            // Parents have smaller numbers: they are counted already.
+            // Parents have smaller numbers, so their depths are known already.
             let parent = self.parent[child].map_or(0, Member::index);
             depths[child] = depths[parent] + 1;
         }
@@ -165,7 +165,7 @@ impl Tree {
         children.into_iter().max().unwrap_or(0)
     }
 
-    /// What one process knows of the tree.
+    /// The tree as seen by one process.
     pub const fn around(&self, me: Member) -> Around<'_> {
         Around { tree: self, me }
     }
@@ -205,7 +205,7 @@ fn random_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
     let mut degree = vec![0_u32];
     let mut open = vec![0_u32];
     for child in 1..nodes as u32 {
-        // If depth and degree leave no room, the root takes the rest.
+        // If depth and degree leave no room, the root takes the remaining processes.
         let place = random.random_range(0..open.len().max(1));
         let parent = open.get(place).copied().unwrap_or(0);
         let level = depth[parent as usize] + 1;
@@ -223,8 +223,8 @@ fn random_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
     parents
 }
 
-/// Every process above the last level has a child, and further ones are shared out
-/// at random among those that have room; if nobody has, anybody takes them.
+/// Every process above the last level has a child. Further children are given at random to
+/// processes that have room; if none has room, to any process.
 fn levelled_parents(nodes: usize, randomness: Randomness) -> Vec<u32> {
     let mut random = ChaCha8Rng::seed_from_u64(randomness.seed);
     let (mut parents, mut first) = (vec![0_u32], 0);
@@ -256,8 +256,8 @@ fn random_place(open: &[usize], random: &mut ChaCha8Rng) -> Option<usize> {
     (!open.is_empty()).then(|| random.random_range(0..open.len()))
 }
 
-/// The sizes of the levels below the root, if there are any: each at least that of the one above, and
-/// as nearly as may be by the same factor.
+/// The sizes of the levels below the root. Each is at least that of the level above, and as nearly
+/// as possible by the same factor.
 fn level_sizes(nodes: usize, depth: u32) -> Vec<usize> {
     let depth = (depth as usize).max(1).min(nodes - 1);
     if depth == 0 {
@@ -280,7 +280,7 @@ fn level_sizes(nodes: usize, depth: u32) -> Vec<usize> {
     let mut sizes: Vec<usize> = (1..=depth)
         .map(|level| low.powi(level as i32) as usize)
         .collect();
-    // What rounding left over goes to the last levels, one to each.
+    // Rounding leaves some processes. Each of the last levels gets one of them.
     let rest = nodes - 1 - sizes.iter().sum::<usize>();
     for place in 0..rest {
         sizes[depth - 1 - place % depth] += 1;

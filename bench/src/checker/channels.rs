@@ -1,4 +1,4 @@
-//! Messages on their way between the processes of a small world.
+//! Messages under way between the processes of a small world.
 
 use binomesh_overlay::{fingers, ring};
 
@@ -6,7 +6,7 @@ use super::Peer;
 
 /// A message that has a slot between two processes.
 pub trait Slotted {
-    /// Which slot: a kind and a level.
+    /// The slot: a kind and a level.
     fn slot(&self) -> (u8, u8);
 }
 
@@ -25,43 +25,43 @@ impl<I, K> Slotted for fingers::Message<I, K> {
 /// How messages travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carriage {
-    /// One place per (from, to, slot), newest wins, as the node's transport has
-    /// it. Any of them may arrive next.
+    /// One place per (from, to, slot), in which the newest message replaces the waiting one, as in
+    /// the node's transport. Any waiting message may arrive next.
     Slots,
-    /// A queue per (from, to); what does not fit is lost.
+    /// A queue per (from, to). A message to a full queue is lost.
     Queue {
-        /// How many fit.
+        /// The most messages in a queue.
         capacity: usize,
     },
 }
 
-/// A message on its way.
+/// A message under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter<M> {
-    /// Who gets it.
+    /// The process that gets it.
     pub to: Peer,
-    /// Who sent it.
+    /// The process that sent it.
     pub from: Peer,
-    /// What it says.
+    /// The content of the letter.
     pub message: M,
 }
 
-/// All of them: sorted with slots, in the order of sending with queues.
+/// All letters under way: sorted with slots, in the order of sending with queues.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Channels<M> {
     letters: Vec<Letter<M>>,
 }
 
 impl<M: Slotted + Copy + Ord> Channels<M> {
-    /// Nothing on its way.
+    /// Channels without letters.
     pub const fn new() -> Self {
         Self {
             letters: Vec::new(),
         }
     }
 
-    /// Put a letter on its way. With queues, equal states must look equal: the
-    /// letters are kept by channel, in order within each.
+    /// Put a letter under way. With queues, equal states must look equal, so the letters are kept
+    /// by channel, in order within each.
     pub fn push(&mut self, letter: Letter<M>, carriage: Carriage) {
         let channel = (letter.to, letter.from);
         match carriage {
@@ -102,7 +102,7 @@ impl<M: Slotted + Copy + Ord> Channels<M> {
             })
     }
 
-    /// Take a letter out: the first that equals this one.
+    /// Take out the first letter that equals this one.
     pub fn take(&mut self, letter: &Letter<M>) -> bool {
         let place = self.letters.iter().position(|old| old == letter);
         place.map(|place| self.letters.remove(place)).is_some()

@@ -1,12 +1,12 @@
-//! A small fully connected system, searched whole: every choice of whom to ask, every order
-//! in which messages arrive, and one fault at the worst moment.
+//! A small fully connected system, searched whole: every choice of the peer to ask, every order in
+//! which messages arrive, and one fault at the worst moment.
 //!
 //! Three properties:
-//! - *permutation*: at every moment without a fault, successors are a permutation of the
-//!   nodes, those that travel in messages counted;
+//! - *permutation*: at every moment without a fault, successors are a permutation of the nodes,
+//!   including successors in messages;
 //! - *exactness*: a run without a fault ends with the exact ring, ranks and fingers;
-//! - *ending*: a node that waits in vain ends its part or takes its next step; nobody waits
-//!   for ever.
+//! - *ending*: a node whose answer does not come ends its part or takes its next step, so no node
+//!   waits for ever.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,22 +19,22 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::channels::Letter;
 use super::{Peer, letters};
 
-/// What may go wrong in one run, at most once.
+/// The faults that may happen in a run, at most one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Faults {
-    /// Nothing.
+    /// No fault happens.
     None,
     /// A message is lost, a node crashes, or a node gives up waiting too early.
     One,
 }
 
-/// The nodes, and what is on its way.
+/// The nodes, and the messages under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     nodes: Vec<Option<Clique<Peer>>>,
-    /// How the part of each node ended.
+    /// The end of each node's part, once it has ended.
     ends: Vec<Option<End>>,
-    /// In order, so that equal states look equal.
+    /// The messages under way, in order, so that equal states look equal.
     letters: Vec<Letter<Message<Peer>>>,
     has_failed: bool,
 }
@@ -42,13 +42,13 @@ pub struct State {
 /// How the part of a node ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// With a place.
+    /// The node has a place.
     Formed,
-    /// Without.
+    /// The node has no place.
     Failed,
 }
 
-/// What happens next.
+/// A step of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// This letter arrives.
@@ -57,7 +57,7 @@ pub enum Step {
     Lose(Letter<Message<Peer>>),
     /// This node crashes: a fault.
     Crash(Peer),
-    /// This node has waited in vain. While messages are on their way that is a fault.
+    /// This node stops waiting for an answer. If messages are under way, that is a fault.
     Silence(Peer),
 }
 
@@ -71,16 +71,16 @@ pub struct World {
     seen: AtomicUsize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// How many different states were judged.
     pub states: usize,
-    /// The most steps from a start.
+    /// The most steps from the start.
     pub depth: usize,
     /// Whether every reachable state was judged.
     pub is_exhaustive: bool,
-    /// What went wrong, step by step.
+    /// The property that failed, and the steps that led there.
     pub counterexample: Option<String>,
 }
 
@@ -89,7 +89,7 @@ const EXACTNESS: &str = "exactness";
 const ENDING: &str = "ending";
 
 impl World {
-    /// So many nodes; the search stops after so many states.
+    /// A world of this many nodes. The search stops after `state_limit` states.
     pub const fn new(
         nodes: usize,
         procedure: Procedure,
@@ -105,7 +105,8 @@ impl World {
         }
     }
 
-    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    /// Search the world with this many threads, until all states are judged, the limit is reached
+    /// or a property fails.
     pub fn search(self, threads: usize) -> Found {
         let checker = self
             .checker()
@@ -173,7 +174,7 @@ impl World {
         (0..).filter(is_new).take(choices).collect()
     }
 
-    /// Whether successors, those in messages counted, are each node once.
+    /// Whether the successors, including those in messages, are each node once.
     fn is_permutation(&self, state: &State) -> bool {
         let nodes = state.nodes.iter().flatten();
         let held = nodes.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
@@ -207,8 +208,8 @@ impl World {
             )
     }
 
-    /// Whether `me` is through, or waiting in vain makes it do something. A node gives up
-    /// waiting a few times at most, so it ends.
+    /// Whether the part of `me` has ended, or has a next step when its answer does not come. A node
+    /// stops waiting a few times at most, so it ends.
     fn goes_on(state: &State, me: Peer) -> bool {
         let is_through = state.nodes[me.index()].is_none() || state.ends[me.index()].is_some();
         let mut after = state.clone();

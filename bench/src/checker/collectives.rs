@@ -1,22 +1,21 @@
-//! One decision of a few members, searched whole: the shipped voting of collective
-//! operations ([`voting`], [`lives`]), with every order of messages.
+//! One decision of a few members, searched whole: the shipped voting of collective operations
+//! ([`voting`], [`lives`]), with every order of messages.
 //!
-//! What was sent once stays on its way for ever, and any member may receive any of it at any
-//! time: messages are reordered, repeated, and lost if nobody receives them. A member that
-//! does nothing any more has crashed; one that is started again has forgotten all but its
-//! record, or that too. Any member may begin a ballot at any time, so many in all.
+//! A message stays under way for ever, and its receivers may receive it at any time. So messages
+//! are reordered and repeated, and are lost if no member receives them. A member without further
+//! steps has crashed. A member that is started again has forgotten all but its record, or the
+//! record too. Any member may begin a ballot at any time, within the number of ballots.
 //!
-//! One property, *agreement*: whatever members learn as decided, in any of their lives, is
-//! the same.
+//! One property, *agreement*: all decisions that members learn, in any of their lives, are equal.
 //!
-//! Not here: who has come and what is proposed for it; each member proposes itself. When a
-//! member holds off or asks again changes nothing: it may be as slow as it likes here. Who
-//! is told what was decided: it is what the proposer learnt. And members that know it do not
-//! answer any more, here they do: that only adds to what can happen.
+//! Not here: arrivals and proposals made of them, as each member proposes itself. Back-off and
+//! repeated questions change nothing, since a member may be as slow as it likes here. Outcomes are
+//! not sent, as each is what a proposer learnt. Members that know the outcome still answer here,
+//! which only adds possibilities.
 //!
-//! A message that can change nothing any more is left out, so that fewer states differ.
-//! Among them are questions for a promise that nobody counts any more: it would only keep
-//! its sender from voting.
+//! Messages that cannot change anything any more are left out, so that fewer states differ. Among
+//! them are questions for promises that no member counts any more: they would only keep their
+//! receivers from voting.
 
 mod member;
 
@@ -28,51 +27,51 @@ use super::Peer;
 use super::clique::Found;
 use member::{Member, Message, Out};
 
-/// What is searched.
+/// The parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
     /// How many members are listed.
     pub members: usize,
-    /// How many ballots are begun in all.
+    /// How many ballots are begun in all lives together.
     pub ballots: u8,
     /// How many members are started again with their record.
     pub restarts: u8,
-    /// How many are started again without it.
+    /// How many members are started again without their record.
     pub losses: u8,
-    /// What is wrong with the members.
+    /// The flaw that is built into the members.
     pub flaw: Flaw,
 }
 
-/// A way to do it wrong that the search must find.
+/// A flaw in the protocol, which the search must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Flaw {
-    /// None.
+    /// No flaw: the protocol as shipped.
     #[default]
     None,
     /// A member that is started again takes its life for its first one.
     NoRecord,
-    /// A life without a record begins one, and the next life takes that for all there was.
+    /// A life without a record begins a new one, and the next life takes it for the whole record.
     NewRecord,
     /// A member that has lost its record votes before others know its new life.
     NotIntroduced,
-    /// A proposer proposes its own value, whatever the promises say.
+    /// A proposer proposes its own value, whatever the promises name.
     OwnValue,
 }
 
-/// The members, what was sent, and what was ever decided.
+/// The members, the messages that were sent, and the decisions that were learnt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     members: Vec<Member>,
-    /// In order, each once.
+    /// The messages that were sent, in order, each once.
     sent: Vec<Message>,
-    /// In order, each once.
+    /// The decisions that were learnt, in order, each once.
     learnt: Vec<u8>,
     ballots: u8,
     restarts: u8,
     losses: u8,
 }
 
-/// What happens next.
+/// A step of a world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// A member begins a ballot.
@@ -81,7 +80,7 @@ pub enum Step {
     Receive(Peer, Message),
     /// A member is started again with its record.
     Restart(Peer),
-    /// A member is started again without it.
+    /// A member is started again without its record.
     Lose(Peer),
 }
 
@@ -96,7 +95,7 @@ pub struct World {
 const AGREEMENT: &str = "agreement";
 
 impl World {
-    /// The search stops after so many states.
+    /// A world with this setting. The search stops after `state_limit` states.
     pub const fn new(setting: Setting, state_limit: usize) -> Self {
         Self {
             setting,
@@ -105,7 +104,8 @@ impl World {
         }
     }
 
-    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    /// Search the world with this many threads, until all states are judged, the limit is reached
+    /// or the property fails.
     pub fn search(self, threads: usize) -> Found {
         let checker = self
             .checker()
@@ -143,7 +143,7 @@ impl World {
         (0..self.setting.members).map(Peer::at)
     }
 
-    /// Whether a message may still change something.
+    /// Whether a message can still change a state.
     fn matters(&self, state: &State, message: &Message) -> bool {
         let changes = |me: Peer| {
             let member = &state.members[me.index()];

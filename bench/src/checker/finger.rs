@@ -7,8 +7,7 @@ use binomesh_overlay::{Outbox, Planted, Population, legitimate};
 use super::channels::Letter;
 use super::{Peer, Protocol, Timed};
 
-/// A ring of so many processes, numbered along it; every finger above level 0
-/// may be anything.
+/// A ring of processes, numbered along it. Every finger above level 0 may be anything at the start.
 #[derive(Debug, Clone)]
 pub struct FingersOn {
     population: Population,
@@ -139,8 +138,8 @@ impl Protocol for FingersOn {
         )
     }
 
-    /// [BMG09] definition A.5: an UP goes 2^(i-1) places clockwise and names the
-    /// process as many places behind its sender, a DN the other way round.
+    /// [BMG09] definition A.5: an UP goes 2^(i-1) places clockwise and names the process that is as
+    /// many places behind its sender. A DN does so the other way round.
     fn is_legitimate(&self, letter: &Letter<Self::Message>) -> bool {
         let (level, subject, sign) = match letter.message {
             Message::Up { level, subject, .. } => (level, subject, 1),

@@ -1,13 +1,15 @@
-//! A small connected graph, searched whole: every order in which messages arrive, and one fault
-//! at the worst moment.
+//! A small connected graph, searched whole: every order in which messages arrive, and one fault at
+//! the worst moment.
 //!
 //! Three properties:
-//! - *one root*: a run without a fault ends with everybody below one root, a node of highest
+//! - *one root*: a run without a fault ends with all nodes below one root, a node of highest
 //!   degree;
-//! - *no circle*: nobody who has gone into the tree hangs below itself;
-//! - *ending*: when nothing is on its way any more and nobody has crashed, a few ticks lead
-//!   everybody into the tree. What a crash leaves outside goes there when its time is over,
-//!   which is not here; nor are repairs of the tree.
+//! - *no circle*: no node that has joined the tree hangs below itself;
+//! - *ending*: when no message is under way and no node has crashed, a few ticks lead all nodes
+//!   into the tree.
+//!
+//! Not here: nodes that a crash leaves outside, which join when their time is over, and repairs of
+//! the tree.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,19 +22,20 @@ use super::channels::Letter;
 use super::clique::{Faults, Found};
 use super::{Peer, letters};
 
-/// The nodes, and what is on its way.
+/// The nodes, and the messages under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     nodes: Vec<Option<Spanning<Peer>>>,
-    /// The parent of each node that has gone into the tree; the root has none.
+    /// The parent of each node that has joined the tree; none at the root.
     ends: Vec<Option<Option<Peer>>>,
-    /// In order; of one sender to one receiver in the order of sending.
+    /// The messages under way, in order; those from one sender to one receiver in the order of
+    /// sending.
     letters: Vec<Letter<Word>>,
     has_failed: bool,
     has_crashed: bool,
 }
 
-/// What arrives at a node.
+/// A message to a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Word {
     Claim(Claim<Peer>),
@@ -41,17 +44,16 @@ enum Word {
     Down,
 }
 
-/// What happens next.
+/// A step of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The oldest letter to the first from the second arrives.
+    /// The oldest letter to the first node from the second one arrives.
     Arrive(Peer, Peer),
-    /// It is lost: a fault.
+    /// That letter is lost: a fault.
     Lose(Peer, Peer),
     /// This node crashes: a fault.
     Crash(Peer),
-    /// A tick of this node, after everything has arrived. While messages are on their way that is
-    /// a fault.
+    /// This node ticks after all messages have arrived. If messages are under way, that is a fault.
     Tick(Peer),
 }
 
@@ -67,10 +69,10 @@ pub struct World {
 const ONE_ROOT: &str = "one root";
 const NO_CIRCLE: &str = "no circle";
 const ENDING: &str = "ending";
-/// How many ticks are enough for worlds of this size.
+/// How many ticks suffice for worlds of this size.
 const ROUNDS: usize = 10;
 
-/// The lists of all connected graphs of so many nodes.
+/// The lists of all connected graphs of this many nodes.
 pub fn connected(nodes: usize) -> Vec<Vec<Vec<Peer>>> {
     let pairs: Vec<(usize, usize)> = (0..nodes)
         .flat_map(|a| (a + 1..nodes).map(move |b| (a, b)))
@@ -103,7 +105,7 @@ pub fn connected(nodes: usize) -> Vec<Vec<Vec<Peer>>> {
 }
 
 impl World {
-    /// The graph of these lists; the search stops after so many states.
+    /// The graph of these lists. The search stops after `state_limit` states.
     pub const fn new(lists: Vec<Vec<Peer>>, faults: Faults, state_limit: usize) -> Self {
         Self {
             lists,
@@ -113,7 +115,8 @@ impl World {
         }
     }
 
-    /// Search it with so many threads, until it is exhausted, cut or wrong.
+    /// Search the world with this many threads, until all states are judged, the limit is reached
+    /// or a property fails.
     pub fn search(self, threads: usize) -> Found {
         let checker = self
             .checker()
@@ -195,7 +198,7 @@ impl World {
         }
     }
 
-    /// The root above `me`, if all on the way have gone into the tree.
+    /// The root above `me`, if all nodes on the way have joined the tree.
     fn root_of(state: &State, me: Peer) -> Option<Peer> {
         let mut at = me;
         for _ in 0..=state.nodes.len() {
@@ -207,7 +210,7 @@ impl World {
         None
     }
 
-    /// The node of the longest list, the smallest of several.
+    /// The node with the longest list; the smallest among several.
     fn highest(&self) -> Option<Peer> {
         let all = (0..self.lists.len()).map(Peer::at);
         all.min_by_key(|peer| (Reverse(self.lists[peer.index()].len()), *peer))
@@ -236,7 +239,8 @@ impl World {
         Self::alive(state).any(|me| is_in(&me))
     }
 
-    /// A tick of everybody that waits, and everything arrives, a few times.
+    /// Whether a few rounds lead all nodes into the tree: all waiting nodes tick, and all messages
+    /// arrive.
     fn ends_soon(state: &State) -> bool {
         let mut state = state.clone();
         for _ in 0..ROUNDS {
@@ -349,7 +353,8 @@ impl Model for World {
             Property::always(NO_CIRCLE, |_: &Self, state: &State| {
                 !Self::has_circle(state)
             }),
-            // What hangs below the dead finds another place in the tree, which is not here.
+            // Nodes below a crashed node find another place in the tree, which is not modelled
+            // here.
             Property::always(ENDING, |_: &Self, state: &State| {
                 state.has_crashed || !state.letters.is_empty() || Self::ends_soon(state)
             }),

@@ -10,35 +10,35 @@ use stateright::{Model, Property};
 use super::channels::{Carriage, Channels, Letter};
 use super::{Peer, Protocol, letters};
 
-/// All processes and all that is on its way.
+/// All processes and all messages under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State<N, M: super::channels::Slotted + Copy + Ord> {
     /// The members, by index.
     pub nodes: Vec<N>,
-    /// What is on its way.
+    /// The messages under way.
     pub channels: Channels<M>,
 }
 
 /// One step of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<M> {
-    /// Its spontaneous rules are applied.
+    /// A process applies its spontaneous rules.
     Spontaneous(Peer),
-    /// It receives this.
+    /// A process receives this letter.
     Receive(Letter<M>),
 }
 
 /// A state of a protocol's world.
 pub type StateOf<P> = State<<P as Protocol>::Node, <P as Protocol>::Message>;
 
-/// What garbage is on its way at the start.
+/// The garbage that is under way at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbage {
-    /// None, and every single message that there could be.
+    /// No message, and in further starts every single possible message.
     EverySingle,
-    /// For every state of the tables one random sample of messages.
+    /// One random sample of messages for every state of the tables.
     Sampled {
-        /// Where the sample comes from.
+        /// The seed of the samples.
         seed: u64,
     },
 }
@@ -46,17 +46,17 @@ pub enum Garbage {
 /// A small world to search.
 #[derive(Debug)]
 pub struct World<P> {
-    /// What its processes do.
+    /// The protocol of its processes.
     pub protocol: P,
     /// How messages travel.
     pub carriage: Carriage,
-    /// What is on its way at the start.
+    /// The garbage that is under way at the start.
     pub garbage: Garbage,
-    /// So many fair rounds must lead to legitimacy.
+    /// The most fair rounds that may be needed for legitimacy.
     pub rounds: usize,
-    /// Only so many states are judged.
+    /// The most states that are judged.
     pub state_limit: usize,
-    /// Hears how many states were judged, every now and then.
+    /// Called now and then with the number of judged states.
     pub progress: fn(usize),
     seen: AtomicUsize,
     rounds_max: AtomicUsize,
@@ -68,7 +68,7 @@ pub const CLOSURE: &str = "closure";
 pub const RECOVERY: &str = "recovery";
 
 impl<P: Protocol> World<P> {
-    /// A world.
+    /// A world to search.
     pub const fn new(
         protocol: P,
         carriage: Carriage,
@@ -103,12 +103,12 @@ impl<P: Protocol> World<P> {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Forget how many were judged: paths can be walked again.
+    /// Set the number of judged states to zero, so that paths can be walked again.
     pub fn reopen(&self) {
         self.seen.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the tables are right and nothing on its way would harm them.
+    /// Whether all tables are right and no message under way would harm them.
     pub fn is_legitimate(&self, state: &StateOf<P>) -> bool {
         let letters = state.channels.letters();
         letters
@@ -117,8 +117,8 @@ impl<P: Protocol> World<P> {
             && self.protocol.is_right(&state.nodes)
     }
 
-    /// One fair round: everything on its way arrives, then every process applies
-    /// its spontaneous rules.
+    /// Run one fair round: all messages under way arrive, then every process applies its
+    /// spontaneous rules.
     pub fn round(&self, state: &mut StateOf<P>) {
         for letter in state.channels.letters().to_vec() {
             self.receive(state, letter);
@@ -154,7 +154,7 @@ impl<P: Protocol> World<P> {
     }
 
     fn recovers(&self, state: &StateOf<P>) -> bool {
-        // Those still waiting when the limit was reached.
+        // States that still wait when the limit is reached are not judged.
         if self.is_cut() {
             return true;
         }
@@ -174,7 +174,7 @@ impl<P: Protocol> World<P> {
 
     fn apply_spontaneous(&self, state: &mut StateOf<P>, me: Peer) {
         let mut out = Outbox::new();
-        // A stranger keeps no state: it repeats itself for ever.
+        // A stranger has no state: it repeats itself for ever.
         let mut stranger = self.protocol.clean(me.index());
         let node = state.nodes.get_mut(me.index()).unwrap_or(&mut stranger);
         self.protocol.apply_spontaneous(me, node, &mut out);
@@ -242,7 +242,7 @@ impl<P: Protocol> Model for World<P> {
             Garbage::Sampled { seed } => {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
                 for nodes in &tables {
-                    // Up to some 8 letters: more make states broad, not deep.
+                    // About 8 letters at most: more letters make states broader, but not deeper.
                     let share = random.random_range(0.0..8.0 / garbage.len().max(8) as f64);
                     let mut some = garbage.clone();
                     some.retain(|_| random.random_bool(share));
@@ -254,7 +254,7 @@ impl<P: Protocol> Model for World<P> {
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Self::Action>) {
-        // Nothing leads on from those still waiting when the limit was reached.
+        // States that still wait when the limit is reached have no next steps.
         if self.is_cut() {
             return;
         }

@@ -7,11 +7,10 @@
 //!               └ full: its sender waits and reads nothing   (what deadlocks)
 //! ```
 //!
-//! Any inbox may be served next, any link with something on it may fail, at most
-//! so many. Time stands still while a message is on its way, and then goes on to
-//! the next timer: of those that are due at once any node's may be first. As the
-//! clock is part of the state, an execution without an end would run into its
-//! limit, which is an error.
+//! Any inbox may be served next, and any link with a message on it may fail, at most `failures` in
+//! all. Time stands still while a message is under way, and then goes on to the next timer. Among
+//! nodes whose timers are due at once, any may be first. The clock is part of the state, so an
+//! execution without an end would reach its time limit, which is an error.
 
 mod run;
 mod search;
@@ -32,29 +31,29 @@ use stateright::{Model, Property};
 pub use search::{Found, search};
 pub use walk::{Schedules, Walked, walk};
 
-/// A node, by its rank.
+/// The rank of a node, as its id.
 pub type Id = u32;
 
-/// What becomes of a message to a full inbox.
+/// What happens to a message to a full inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// It is lost, and its sender is told when there is room.
+    /// The message is lost, and its sender is told when there is room.
     Refused,
-    /// Its sender waits until there is room, and reads nothing meanwhile.
+    /// The sender waits until there is room, and reads nothing meanwhile.
     Blocks,
 }
 
 /// A message that is published at the start.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// By whom.
+    /// The node that publishes it.
     pub from: Id,
-    /// What.
+    /// The message to publish.
     pub publish: Publish<Id>,
 }
 
 impl Post {
-    /// One byte to these, by a strategy.
+    /// A post of one byte to these destinations, by a strategy.
     pub fn new(from: Id, destination: Destination<Id>, strategy: Strategy) -> Self {
         let publish = Publish {
             topic: Topic::default(),
@@ -72,76 +71,76 @@ impl Post {
 /// A small world of relays.
 #[derive(Debug)]
 pub struct Relays {
-    /// How many nodes; all know each other's ranks.
+    /// The number of nodes. All know each other's ranks.
     pub nodes: u32,
-    /// Their bounds and router.
+    /// The bounds and the router of the relays.
     pub config: Config,
-    /// What is published.
+    /// The messages that are published.
     pub posts: Vec<Post>,
-    /// Each at any time, and not all at the start in this order.
+    /// Whether posts may come at any time, instead of at the start in this order.
     pub at_any_time: bool,
     /// How many messages an inbox holds.
     pub capacity: usize,
-    /// What becomes of more.
+    /// What happens to messages beyond that.
     pub full: Full,
-    /// Answers and questions are handled as soon as they are sent, in their order, and
-    /// copies alone wait in inboxes.
+    /// Whether answers and questions are handled as soon as they are sent, in their order, so that
+    /// only copies wait in inboxes.
     pub answers_at_once: bool,
-    /// States that differ in what was counted alone are the same.
+    /// Whether states that differ only in counters are the same.
     pub is_uncounted: bool,
-    /// Deep paths are searched first, which takes little memory and shows long ones.
+    /// Whether deep paths are searched first, which takes little memory and shows long paths.
     pub depth_first: bool,
-    /// How many links may fail.
+    /// The most links that fail.
     pub failures: usize,
-    /// How long an execution may take, on its own clock.
+    /// The longest execution, by its own clock.
     pub limit: Duration,
-    /// Only so many states are judged.
+    /// The most states that are judged.
     pub state_limit: usize,
-    /// Hears how many states were judged, every now and then.
+    /// Called now and then with the number of judged states.
     pub progress: fn(usize),
     judged: AtomicUsize,
-    /// Which of [`HANDLERS`] have run.
+    /// A bit for each of [`HANDLERS`] that has run.
     handled: AtomicU32,
 }
 
-/// What a relay can be asked to handle in such a world.
+/// The inputs that a relay can have to handle in such a world.
 pub const HANDLERS: [&str; 8] = [
     "bcast", "mcast", "custody", "done", "refused", "inquire", "timer", "writable",
 ];
 
-/// All relays and all that is on its way.
+/// All relays and all messages under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     relays: Vec<Arc<Relay<Id>>>,
     inboxes: Vec<VecDeque<(Id, Message<Id>)>>,
-    /// Answers that are handled at once: from whom, to whom.
+    /// Answers that are handled at once: sender, receiver and message.
     answers: VecDeque<(Id, Id, Message<Id>)>,
-    /// Of a blocked sender: what it could not send.
+    /// For each blocked sender, the messages that it could not send.
     stuck: Vec<VecDeque<(Id, Message<Id>)>>,
-    /// Who shall be told when an inbox has room.
+    /// For each inbox, the senders that shall be told when it has room.
     starved: Vec<BTreeSet<Id>>,
     timers: Vec<BTreeMap<Timer, Duration>>,
     failed: BTreeSet<(Id, Id)>,
-    /// Which posts are still to be published.
+    /// The posts that are not published yet.
     due: BTreeSet<usize>,
     clock: Duration,
     delivered: Vec<BTreeMap<Id, u8>>,
-    /// Of each post: whether its receipt says that all were reached.
+    /// For each post, whether its receipt says that all were reached.
     receipts: Vec<Option<bool>>,
 }
 
-/// What happens next.
+/// A step of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// This post is published.
     Post(usize),
     /// A node handles the first message of its inbox.
     Serve(Id),
-    /// A node learns that another's inbox has room.
+    /// A node learns that another node's inbox has room.
     Room(Id, Id),
-    /// A link fails with what is on it.
+    /// A link fails, and the messages on it are lost.
     Fail(Id, Id),
-    /// Nothing is on its way: the next timers of a node fire.
+    /// No message is under way: the next timers of a node fire.
     Fire(Id),
 }
 
@@ -149,9 +148,9 @@ pub enum Step {
 pub const DELIVERY: &str = "delivery";
 /// The name of the property that every execution ends.
 pub const PROGRESS: &str = "progress";
-/// The name of the property that nobody gets anything twice.
+/// The name of the property that no node gets a message twice.
 pub const ONCE: &str = "once";
-/// The name of the property that who is called reached has got it.
+/// The name of the property that each node that a receipt calls reached has the message.
 pub const TRUTH: &str = "truth";
 
 impl fmt::Display for Step {
@@ -167,8 +166,9 @@ impl fmt::Display for Step {
 }
 
 impl Relays {
-    /// A world without failures, in which the node's own channels hold four. There is no
-    /// clock, so custody is not delayed, and what copies take on their way not counted.
+    /// A world without failures, in which inboxes hold four messages, as the node's own channels
+    /// do. There is no clock, so custody is not delayed, and the bytes of copies under way are not
+    /// counted.
     pub const fn new(nodes: u32, config: Config, posts: Vec<Post>) -> Self {
         let config = Config {
             custody_delay: Duration::ZERO,
@@ -194,8 +194,8 @@ impl Relays {
         }
     }
 
-    /// Every node broadcasts, each at any time, and all buffers are as small as can be:
-    /// an inbox of one message, room for one duty, and one copy on its way to each peer.
+    /// A world in which every node broadcasts, each at any time. All buffers are as small as
+    /// possible: an inbox of one message, room for one duty, and one copy under way to each peer.
     pub fn all_to_all(nodes: u32, config: Config, strategy: Strategy) -> Self {
         let post = |from| Post::new(from, Destination::All, strategy);
         let world = Self {
@@ -205,7 +205,7 @@ impl Relays {
         };
         let config = Config {
             max_duties: 1,
-            // Counted, in no time.
+            // So copies are counted, and take no time.
             custody_bytes_per_second: u32::MAX,
             peer_window: 1,
             ..world.config
@@ -223,7 +223,7 @@ impl Relays {
         self.judged() >= self.state_limit
     }
 
-    /// Forget how many were judged: paths can be walked again.
+    /// Set the number of judged states to zero, so that paths can be walked again.
     pub fn reopen(&self) {
         self.judged.store(0, Ordering::Relaxed);
     }
@@ -254,13 +254,13 @@ impl Relays {
         }
     }
 
-    /// Whether everything is delivered and all know it.
+    /// Whether every post is delivered and has its receipt.
     fn has_ended(state: &State) -> bool {
         let is_idle = state.relays.iter().all(|relay| relay.is_idle());
         is_idle && state.receipts.iter().all(|receipt| *receipt == Some(true))
     }
 
-    /// Whom a post is for.
+    /// The nodes that a post is for.
     fn audience(&self, post: &Post) -> Vec<Id> {
         match &post.publish.destination {
             Destination::Peers(peers) => peers.clone(),
@@ -270,7 +270,7 @@ impl Relays {
         }
     }
 
-    /// Whether all whom a receipt calls reached have got it.
+    /// Whether all nodes that a receipt calls reached have the message.
     fn is_true(&self, state: &State) -> bool {
         let said = self.posts.iter().zip(&state.receipts).zip(&state.delivered);
         let mut complete = said.filter(|((_, receipt), _)| **receipt == Some(true));
@@ -281,7 +281,7 @@ impl Relays {
         })
     }
 
-    /// The property that a state breaks, if it is not the last one.
+    /// The property that this state breaks, apart from the last one.
     fn broken(&self, state: &State) -> Option<&'static str> {
         let broken = [
             (PROGRESS, self.is_endless(state)),
@@ -311,7 +311,7 @@ impl Relays {
         true
     }
 
-    /// An end, and one that should not be.
+    /// Whether this state is an end without everything delivered.
     fn ends_badly(&self, state: &State) -> bool {
         let mut steps = Vec::new();
         self.steps(state, &mut steps);

@@ -6,8 +6,8 @@ use binomesh_overlay::{Outbox, Planted, legitimate};
 use super::channels::Letter;
 use super::{Peer, Protocol, Timed};
 
-/// One tree, numbered in preorder, and possibly a stranger: a leaf that believes
-/// in a parent which does not list it.
+/// One tree, numbered in preorder, and possibly a stranger: a leaf with a parent that does not list
+/// it.
 #[derive(Debug, Clone)]
 pub struct RingOn {
     parent: Vec<Option<Peer>>,
@@ -82,7 +82,7 @@ impl RingOn {
         )
     }
 
-    /// What [BMG09] definition A.3 (property C) lets channels hold.
+    /// The letters that [BMG09] definition A.3 (property C) allows in channels.
     fn legitimate_letters(&self) -> Vec<Letter<Message<Peer>>> {
         let mut letters = Vec::new();
         let mut allow = |from: Peer, to: Peer, message| letters.push(Letter { to, from, message });
@@ -121,7 +121,7 @@ impl RingOn {
     }
 }
 
-/// The tree as one process sees it.
+/// The tree as seen by one process.
 struct Around<'a> {
     tree: &'a RingOn,
     me: Peer,

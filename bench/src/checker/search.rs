@@ -7,7 +7,7 @@ use stateright::{Checker, HasDiscoveries, Model as _};
 use super::Protocol;
 use super::model::{CLOSURE, RECOVERY, StateOf, Step, World};
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
     /// How many different states were judged.
@@ -18,11 +18,12 @@ pub struct Search {
     pub is_exhaustive: bool,
     /// The most fair rounds from any state to legitimacy.
     pub rounds_max: usize,
-    /// What went wrong, step by step.
+    /// The property that failed, and the steps that led there.
     pub counterexample: Option<String>,
 }
 
-/// Search a world with so many threads, until it is exhausted, cut or wrong.
+/// Search a world with this many threads, until all states are judged, the limit is reached or a
+/// property fails.
 pub fn search<P: Protocol>(world: World<P>, threads: usize) -> Search {
     let checker = world
         .checker()
@@ -49,7 +50,7 @@ pub fn search<P: Protocol>(world: World<P>, threads: usize) -> Search {
 /// States and the steps out of them; the last state has none.
 type Steps<P> = Vec<(StateOf<P>, Option<Step<<P as Protocol>::Message>>)>;
 
-/// A counterexample that a person can follow.
+/// A counterexample as text for people.
 fn script<P: Protocol>(world: &World<P>, property: &str, path: Steps<P>) -> String {
     let mut text = format!("{property} fails:\n");
     for (number, (state, step)) in path.iter().enumerate() {

@@ -16,13 +16,13 @@ use serde::Serialize;
 use super::{Failure, Finding, world};
 use crate::record;
 
-/// How long a broadcast may take.
+/// The longest time of a broadcast.
 const TIME: Duration = Duration::from_secs(600);
-/// After this all know who is dead.
+/// After this time all members know which members are dead.
 const KNOWN: Duration = Duration::from_secs(4);
-/// Of the strategy `sibling-tree`.
+/// The fanout of the strategy `sibling-tree`.
 const FANOUT: u32 = 2;
-/// The blocks travel on this topic.
+/// The topic of the blocks.
 const TOPIC: &str = "blocks";
 
 /// Send blocks to all members over slow uplinks, in virtual time.
@@ -73,7 +73,7 @@ pub struct Blocks {
     pub json: bool,
 }
 
-/// One broadcast.
+/// The row of one broadcast.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     nodes: u32,
@@ -91,7 +91,7 @@ struct Row {
 }
 
 impl Blocks {
-    /// Measure and print.
+    /// Measure all strategies, and print their rows.
     pub fn run(&self) -> Result<Finding, Failure> {
         let mut is_good = true;
         for order in &self.strategy {
@@ -138,7 +138,7 @@ impl Blocks {
         })
     }
 
-    /// End the processes of some, and wait until that is known.
+    /// End the processes of `dead` members, and wait until the others know of that.
     fn end_some(&self, world: &mut World) -> Result<(), Failure> {
         if self.dead + 1 >= self.nodes {
             return Err(Failure::Run(format!(
@@ -176,7 +176,7 @@ impl Blocks {
         published.map(drop).map_err(Failure::run)
     }
 
-    /// How long it takes.
+    /// The time until all living members have all blocks.
     fn until_all_have_all(&self, world: &mut World, began: Duration) -> Result<Duration, Failure> {
         let all = u64::from(self.nodes - 1 - self.dead) * u64::from(self.blocks);
         let mut delivered = 0;

@@ -119,34 +119,34 @@ fn minutes(text: &str) -> Result<f64, String> {
     valid.ok_or_else(|| "expected minutes, from 0 to 1000000".to_owned())
 }
 
-/// What all seeds showed.
+/// The results of all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// How many seeds ran.
     pub seeds: u64,
-    /// The first of them.
+    /// The first of these seeds.
     pub first_seed: u64,
-    /// How many nodes were deployed; the most of a seed.
+    /// The most nodes that a seed deployed.
     pub nodes: u32,
-    /// The fewest of a seed.
+    /// The fewest nodes that a seed deployed.
     pub nodes_min: u32,
-    /// How long each seed was disturbed.
+    /// The least minutes for which each seed was disturbed.
     pub minutes: f64,
-    /// The most that was lost.
+    /// The greatest loss.
     pub loss_per_million: u32,
-    /// The bug that was planted.
+    /// The bug that was planted, if any.
     pub planted: Option<String>,
     /// How many seeds broke a promise.
     pub failures: u64,
-    /// The first that did.
+    /// The first seed that broke a promise.
     pub first_failing_seed: Option<u64>,
-    /// What it broke first.
+    /// The first promise that this seed broke.
     pub first_violation: Option<String>,
     /// All faults of all seeds.
     pub faults: u64,
-    /// The fewest of a seed.
+    /// The fewest faults of a seed.
     pub faults_min: u64,
-    /// The fewest kinds of a seed.
+    /// The fewest kinds of faults of a seed.
     pub fault_kinds_min: u64,
     /// How many seeds had faults of each kind.
     pub seeds_by_fault: BTreeMap<&'static str, u64>,
@@ -154,15 +154,15 @@ pub struct Row {
     pub messages: u64,
     /// Accepted messages for all members.
     pub broadcasts: u64,
-    /// The fewest of a seed.
+    /// The fewest broadcasts of a seed.
     pub broadcasts_min: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
-    /// Receipt lines that give up a member whose name the origin never learned.
+    /// Receipt lines that give up a member whose name the origin never learnt.
     pub unnamed: u64,
     /// Callers of collective operations.
     pub calls: u64,
-    /// Those of them that heard of an agreed outcome.
+    /// Callers that heard of an agreed outcome.
     pub agreed: u64,
     /// The virtual time of all seeds together.
     pub virtual_seconds: f64,
@@ -170,25 +170,26 @@ pub struct Row {
     pub virtual_minutes_min: f64,
     /// How often a disturbed world healed.
     pub heals: u64,
-    /// From the last fault of a burst to the exact graph.
+    /// The time from the last fault of a burst to the exact graph: the median.
     pub heal_seconds_p50: Option<f64>,
-    /// The slowest of the best 99 in 100.
+    /// The slowest of the best 99 in 100 healings.
     pub heal_seconds_p99: Option<f64>,
-    /// The slowest.
+    /// The slowest healing.
     pub heal_seconds_max: Option<f64>,
-    /// In beats.
+    /// The slowest of the best 99 in 100 healings, in beats.
     pub heal_rounds_p99: Option<u64>,
     /// How many messages between nodes were sent.
     pub sent: u64,
     /// The hash of the digests of all seeds, if they were asked for.
     pub digest: Option<String>,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
-/// A digest of those of all seeds; none unless each has one. A seed that panicked has none.
+/// A digest of the digests of all seeds. `None` unless each seed has one; a seed that panicked has
+/// none.
 fn digest_of(outcomes: &BTreeMap<u64, Outcome>) -> Option<String> {
     let digests = outcomes.values().map(|outcome| outcome.digest);
     let digests: Vec<u64> = digests.collect::<Option<_>>()?;
@@ -198,7 +199,7 @@ fn digest_of(outcomes: &BTreeMap<u64, Outcome>) -> Option<String> {
 }
 
 impl Chaos {
-    /// Run it and print its row.
+    /// Run all seeds, and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
         let given = scenario::read_all(&self.scenario)?;
         let (row, failing) = self.measure_with(&given);
@@ -235,7 +236,7 @@ impl Chaos {
         Ok(Finding::good_if(row.failures == 0))
     }
 
-    /// Run it; the row, and what became of the seeds that failed.
+    /// Run all seeds. Returns the row and the outcomes of the seeds that failed.
     pub fn measure(&self) -> (Row, BTreeMap<u64, Outcome>) {
         self.measure_with(&[])
     }
@@ -258,7 +259,7 @@ impl Chaos {
         (row, outcomes)
     }
 
-    /// The scenario of this number: one of those that are given, or drawn.
+    /// The scenario with this number: one of the given ones, or one drawn from a seed.
     fn scenario(&self, given: &[Given], number: u64) -> Scenario {
         let file = given.get(number as usize);
         file.map_or_else(
@@ -326,7 +327,7 @@ impl Chaos {
         }
     }
 
-    /// The scenario of a seed.
+    /// Draw the scenario of a seed.
     pub fn draw(&self, seed: u64) -> Scenario {
         let bounds = Bounds {
             nodes: draw::size(seed, self.nodes),
@@ -340,7 +341,7 @@ impl Chaos {
         }
     }
 
-    /// Shorten a failing scenario and write it.
+    /// Shorten a failing scenario and write it to a file.
     fn write_short(&self, scenario: &Scenario, outcome: &Outcome) -> Result<(), Failure> {
         let Some(violation) = outcome.violations.first() else {
             return Ok(());

@@ -149,7 +149,7 @@ pub enum GarbageName {
     Sampled,
 }
 
-/// One search.
+/// The size of one search and its layer.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     layer: Layer,
@@ -157,7 +157,7 @@ struct Plan {
     has_stranger: bool,
 }
 
-/// What was found on all trees of one size.
+/// The results for all trees of one size.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     layer: Layer,
@@ -180,7 +180,7 @@ pub struct Row {
 }
 
 impl Check {
-    /// Run it and print its rows.
+    /// Run the command and print its rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let mut is_good = true;
         if self.layer == Some(Layer::Relays) || self.layer.is_none() && self.nodes.is_none() {
@@ -203,7 +203,7 @@ impl Check {
         Ok(Finding::good_if(is_good))
     }
 
-    /// Print a row. In a table what went wrong, step by step, stands behind the row.
+    /// Print a row. In a table, the steps to a failure follow the row.
     fn print_found<R: Serialize>(
         &self,
         mut row: R,
@@ -310,7 +310,8 @@ impl Check {
         row
     }
 
-    /// The states of one world: a guess at what fits into a few GiB.
+    /// The most states of one world: a guess at the number that fits into a few GiB. With fewer
+    /// states the search is not exhaustive.
     fn limit(&self, plan: Plan, worlds: usize) -> usize {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,

@@ -1,8 +1,8 @@
-//! `binomesh-bench collectives`: what a decided collective costs, beside a broadcast with
-//! receipt in the same run, and beside Open MPI over TCP.
+//! `binomesh-bench collectives`: the cost of a decided collective, compared with a broadcast with
+//! receipt in the same run, and with Open MPI over TCP.
 //!
-//! All nodes are in this process, as with `peers`. Every member calls; a call's latency is
-//! from its call to its outcome, while all others call at the same moment.
+//! All nodes are in this process, as with `peers`. Every member calls at the same moment. The
+//! latency of a call is the time from the call to its outcome.
 
 mod mpi;
 mod world;
@@ -62,7 +62,7 @@ pub struct Collectives {
     pub json: bool,
 }
 
-/// What one operation took.
+/// The cost of one operation.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     nodes: u32,
@@ -104,7 +104,7 @@ impl Operation {
 }
 
 impl Collectives {
-    /// Measure and print.
+    /// Measure all operations and print their rows.
     pub fn run(&self) -> Result<Finding, Failure> {
         if self.world {
             return self.run_world();
@@ -177,8 +177,8 @@ impl Collectives {
         Ok((latencies, watch.elapsed()))
     }
 
-    /// All nodes call, one round after the other; each begins the next when it has the
-    /// outcome.
+    /// Let all nodes call, one round after the other. Each node begins the next round when it has
+    /// the outcome.
     async fn rounds_of(
         &self,
         nodes: &[Node],

@@ -209,7 +209,7 @@ pub enum ForwardingName {
     Literal,
 }
 
-/// What a clean start took.
+/// The result of a clean start.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     shape: Shape,
@@ -243,7 +243,7 @@ pub struct Row {
 }
 
 impl Converge {
-    /// Run it and print its rows.
+    /// Run the simulations and print their rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let reading = self.reading()?;
         let seeds = self.runs()?;
@@ -275,7 +275,7 @@ impl Converge {
         Ok(Finding::good_if(is_good))
     }
 
-    /// The row of a clean start of one size, or what does not go together.
+    /// The row of a clean start of one size, or the options that do not go together.
     pub fn measure(&self) -> Result<serde_json::Value, String> {
         if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
             return Err("a clean start of one size is measured here".to_owned());
@@ -304,7 +304,8 @@ impl Converge {
         }
     }
 
-    /// How many runs of each size, if there are to be several and nothing contradicts that.
+    /// The number of runs of each size, if there may be several and the options do not contradict
+    /// that.
     fn runs(&self) -> Result<u64, Failure> {
         let is_clique = self.bootstrap == BootstrapName::Clique;
         let is_graph = self.bootstrap == BootstrapName::Graph;
@@ -330,7 +331,7 @@ impl Converge {
         Err(Failure::Usage(refusal.to_owned()))
     }
 
-    /// Whether it was said who runs when.
+    /// Whether the options choose a scheduler.
     fn is_scheduled(&self) -> bool {
         self.scheduler != SchedulerName::Sync || self.reading.is_some()
     }
@@ -369,7 +370,7 @@ impl Converge {
         }
     }
 
-    /// One clean start.
+    /// Run one clean start.
     pub fn clean(&self, nodes: usize, reading: Reading) -> Row {
         let watch = Stopwatch::start();
         let tree = Tree::new(self.clean_shape(), nodes, self.randomness());
@@ -419,7 +420,8 @@ impl Converge {
         }
     }
 
-    /// The clean start, what was received in it, and the repetition if one is wanted.
+    /// Run the clean start, count the received messages, and run the repetition if one is
+    /// requested.
     fn go(
         &self,
         arena: &mut Arena<()>,
@@ -465,7 +467,7 @@ impl Converge {
 }
 
 impl Row {
-    /// Whether both stand to the end and, with linear forwarding, every process received
+    /// Whether ring and graph stand at the end and, with linear forwarding, every process received
     /// exactly two UP/DN per level above 0.
     pub fn is_good(&self) -> bool {
         let levels = self.nodes.next_power_of_two().trailing_zeros();

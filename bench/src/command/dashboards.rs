@@ -55,7 +55,7 @@ pub struct Dashboards {
     pub json: bool,
 }
 
-/// What came of one dashboard.
+/// The result for one dashboard.
 #[derive(Debug, Serialize)]
 struct Row {
     dashboard: String,
@@ -73,7 +73,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 }
 
 impl Dashboards {
-    /// Ask, draw and write.
+    /// Ask Prometheus, draw the dashboards and write the page.
     pub fn run(self) -> Result<Finding, Failure> {
         block_on(async |stop| {
             tokio::select! {
@@ -83,7 +83,7 @@ impl Dashboards {
         })
     }
 
-    /// Fail if Prometheus reads no node that is asked for: all panels would be empty.
+    /// Fail if Prometheus has no data of the chosen nodes, since all panels would be empty.
     async fn see_nodes(&self, variables: &Variables, window: Window) -> Result<(), Failure> {
         let query = r#"binomesh_healthy{job="binomesh",cluster=~"$cluster",node=~"$node"}"#;
         let query = variables.fill(query, window.step);

@@ -50,28 +50,28 @@ pub struct Evolution {
     pub json: bool,
 }
 
-/// What came of it.
+/// The results of all searches.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// How many steps were looked for.
+    /// The number of steps that was looked for.
     pub steps: u32,
-    /// No schedule has fewer.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
     /// How many searches there were.
     pub seeds: u64,
     /// How many of them found a schedule.
     pub succeeded: u64,
-    /// Their share of all.
+    /// The share of searches that found a schedule.
     pub success_rate: f64,
-    /// How many generations there were at most.
+    /// The most generations of a search.
     pub generations_max: u64,
-    /// How many there were, on average.
+    /// The mean number of generations.
     pub generations_mean: f64,
     /// Conflicts of the best chromosome at the end, on average.
     pub conflicts_least: f64,
@@ -79,14 +79,14 @@ pub struct Row {
     pub conflicts_mean: f64,
     /// The seed of the first search.
     pub seed: u64,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
 impl Evolution {
-    /// Run it and print its row.
+    /// Run the command and print its row.
     pub fn run(self) -> Result<Finding, Failure> {
         let row = self.measure()?;
         record::progress_done();

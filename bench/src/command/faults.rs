@@ -10,7 +10,7 @@ use super::{Failure, Finding};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
-/// The most sets of faults. Guess: an hour of searches.
+/// The most sets of faults. Guess: an hour of searches. More sets are refused.
 const SETS_MAX: usize = 100_000;
 
 /// Schedule a collective for every set of so many faulty links or nodes.
@@ -61,27 +61,27 @@ pub struct FaultsArguments {
     pub json: bool,
 }
 
-/// What came of one set of faults.
+/// The result for one set of faults.
 #[derive(Debug, Clone, Serialize)]
 pub struct Case {
-    /// What was faulty.
+    /// The faults of the set.
     pub faults: Vec<Fault>,
-    /// No schedule has fewer steps.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: Option<u32>,
-    /// How many steps the schedule has.
+    /// The number of steps of the schedule.
     pub steps: Option<u32>,
-    /// What found it.
+    /// The method that found it.
     pub method: Option<Method>,
-    /// Why there is none.
+    /// The reason why there is no schedule.
     pub refused: Option<String>,
 }
 
-/// All sets together.
+/// The results for all sets together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
@@ -89,43 +89,43 @@ pub struct Row {
     pub links: u8,
     /// How many nodes were faulty.
     pub nodes: u8,
-    /// How many faults those are.
+    /// The number of faults of a set.
     pub faults: u8,
     /// How many channels a path may have more than a shortest one.
     pub excess: u8,
-    /// How many sets of faults were looked at.
+    /// How many sets of faults were tried.
     pub sets: usize,
-    /// How many of them leave somebody without what it is to get.
+    /// How many sets leave a receiver without its message.
     pub refused: usize,
     /// How many of the others have a schedule with as many steps as the lower bound.
     pub optimal: usize,
-    /// The fewest steps.
+    /// The fewest steps of a schedule.
     pub steps_min: Option<u32>,
-    /// Steps on average.
+    /// The mean number of steps.
     pub steps_mean: f64,
-    /// The most steps.
+    /// The most steps of a schedule.
     pub steps_max: Option<u32>,
-    /// How many sets have how many steps.
+    /// For each number of steps, how many sets have it.
     pub sets_by_steps: std::collections::BTreeMap<u32, usize>,
-    /// The greatest distance over all sets that leave every node within reach of every other.
+    /// The greatest distance, over all sets that leave all nodes connected.
     pub fault_diameter: Option<usize>,
-    /// How many sets do not.
+    /// How many sets leave nodes disconnected.
     pub sets_apart: usize,
     /// How many evaluations a search made at most.
     pub evaluations: u64,
-    /// Fixed what was drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
-    /// Each set.
+    /// The result of each set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<Case>,
 }
 
 impl FaultsArguments {
-    /// Run it and print its rows.
+    /// Schedule all sets and print the rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let mut row = self.measure()?;
         record::progress_done();
@@ -145,7 +145,7 @@ impl FaultsArguments {
             excess: self.excess,
             ..Request::paper(self.collective.into(), self.source.clone())
         };
-        // What is wrong without any fault is wrong with the request.
+        // A problem that has an error even without faults is an error in the request.
         let whole = Problem::new(graph.clone(), request.clone());
         whole.map_err(|error| Failure::Usage(error.to_string()))?;
         let threads = self.threads.unwrap_or_else(parallel::processors);
@@ -269,7 +269,7 @@ pub(super) fn links_of(graph: &Topology) -> Vec<Fault> {
         .collect()
 }
 
-/// All sets of so many of these, in ascending order.
+/// All sets of this size, in ascending order.
 fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
     let mut sets: Vec<(usize, Vec<Fault>)> = vec![(0, Vec::new())];
     for _ in 0..size {
@@ -277,7 +277,7 @@ fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
             let more = (*next..all.len()).map(|place| (place, &all[place]));
             more.map(|(place, fault)| (place + 1, [&set[..], std::slice::from_ref(fault)].concat()))
         });
-        // A few more sets than are allowed in the end are listed, as some are skipped.
+        // Some more sets than the limit are listed, since some are skipped later.
         sets = larger.take(64 * SETS_MAX + 1).collect();
         if sets.len() > 64 * SETS_MAX {
             return Err(Failure::Usage(
@@ -335,8 +335,8 @@ mod tests {
     #[test]
     fn all_pairs_of_links_of_the_paper_s_kautz_network_are_scheduled() {
         let two = row(CollectiveName::Oas, Some("01"), "kautz:3,2", 2);
-        // A link that is away costs its source a third of what it can send, two cost
-        // two thirds: 11 messages over one channel.
+        // A faulty link costs the source a third of its channels, two links cost two thirds. Then
+        // 11 messages share one channel.
         assert_eq!((two.sets, two.refused, two.steps_max), (630, 0, Some(11)));
         assert_eq!(two.sets_by_steps.values().sum::<usize>(), 630);
     }

@@ -47,7 +47,7 @@ pub struct Figures {
     pub json: bool,
 }
 
-/// What came of one figure.
+/// The result for one figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     figure: &'static str,
@@ -70,10 +70,10 @@ struct ClaimRow {
 }
 
 impl Figures {
-    /// Run it and print its rows.
+    /// Draw all figures and print their rows.
     pub fn run(self) -> Result<Finding, Failure> {
         let watch = Stopwatch::start();
-        // Before all the work, not after it.
+        // Make the folder before all the work, so that an error comes early.
         fs::create_dir_all(&self.out).map_err(|error| self.unwritable(&self.out, error))?;
         let scale = self.scale();
         let figures = Figure::all(&scale);
@@ -92,7 +92,7 @@ impl Figures {
         Ok(Finding::Good)
     }
 
-    /// How much is simulated.
+    /// The scale of the simulations.
     pub fn scale(&self) -> Scale {
         let nodes_max = if self.quick { 1 << 14 } else { 1 << 20 };
         Scale {
@@ -102,7 +102,7 @@ impl Figures {
         }
     }
 
-    /// The command that does the same again.
+    /// The command line that makes the same report.
     fn command(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let Scale {
@@ -156,7 +156,7 @@ impl Figures {
     }
 }
 
-/// For people.
+/// Print a row for people.
 fn println(row: &Row) -> std::io::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -167,7 +167,7 @@ fn println(row: &Row) -> std::io::Result<()> {
     writeln!(out)
 }
 
-/// The rows of all lines, each line once.
+/// The rows of all command lines, each run once.
 fn measure(scale: &Scale, figures: &[Figure], watch: Stopwatch) -> Result<Laboratory, String> {
     let alone = measured_alone(scale);
     let mut seen: BTreeSet<&String> = alone.iter().collect();
@@ -177,7 +177,7 @@ fn measure(scale: &Scale, figures: &[Figure], watch: Stopwatch) -> Result<Labora
     Laboratory::run(&alone, &others, row_of, |done, all, line| {
         let percent = 100 * done / all.max(1);
         record::progress(format_args!("{percent} % ({done} of {all} runs), {line}"));
-        // Where nobody overwrites a line, one for every tenth.
+        // Without a terminal, print a progress line for every tenth.
         use std::sync::atomic::Ordering::Relaxed;
         if tenth.fetch_max(percent / 10, Relaxed) < percent / 10 {
             let seconds = watch.elapsed().as_secs();
@@ -203,7 +203,7 @@ fn draw(
     drawn.collect()
 }
 
-/// A line for each command: itself and its row.
+/// A line for each command: the command and its row.
 fn rows(laboratory: &Laboratory) -> Result<String, Failure> {
     let mut text = String::new();
     for (command, row) in laboratory.rows() {

@@ -59,63 +59,63 @@ pub struct Graph {
     pub json: bool,
 }
 
-/// A bound on the time it takes.
+/// The largest graph, which bounds the time.
 const MOST: u32 = 16_384;
 
-/// What was found about one graph.
+/// The facts about one graph.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The name of the graph.
     pub graph: Name,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
     /// How many children a node has, in the sibling tree.
     pub fanout: Option<u32>,
-    /// The most neighbours a node sends to.
+    /// The most neighbours that a node sends to.
     pub degree: usize,
-    /// The longest of the shortest ways.
+    /// The greatest distance.
     pub diameter: Option<u32>,
-    /// The average of the shortest ways.
+    /// The mean distance.
     pub hops_mean: Option<f64>,
-    /// The fewest nodes without which the others cannot all reach each other.
+    /// The fewest nodes whose removal disconnects the others.
     pub vertex_connectivity: usize,
     /// How many random failures leave the others connected in 99 of 100 trials.
     pub failures_survived_99: u32,
-    /// How many trials.
+    /// The number of trials.
     pub trials: u64,
-    /// Drew the failures.
+    /// The seed of the failures.
     pub seed: u64,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
-/// How the router `binomial` compares with breadth-first search.
+/// A comparison of the router `binomial` with breadth-first search.
 #[derive(Debug, Clone, Serialize)]
 pub struct RoutingRow {
-    /// Over which graph.
+    /// The graph that was compared.
     pub graph: Name,
     /// The largest number of nodes; every one from 1 on was compared.
     pub nodes: u32,
-    /// How many pairs of a source and a destination, up to symmetry.
+    /// How many pairs of source and destination were compared, up to symmetry.
     pub distances: u64,
-    /// For how many of them the two differ.
+    /// For how many of these pairs the two differ.
     pub distances_differing: u64,
     /// The smallest number of nodes with such a pair.
     pub first_differing_nodes: Option<u32>,
-    /// The router's average with the most nodes.
+    /// The router's mean distance with the most nodes.
     pub hops_mean: f64,
-    /// The same of the search.
+    /// The mean distance of the search with the most nodes.
     pub shortest_mean: f64,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
 impl Graph {
-    /// Run it and print its rows.
+    /// Compute the facts and print their rows.
     pub fn run(self) -> Result<Finding, Failure> {
         if let Some(most) = self.check_routing {
             let row = self.compare_routing(most);
@@ -133,7 +133,7 @@ impl Graph {
         Ok(Finding::Good)
     }
 
-    /// The facts about one graph, or what is out of range.
+    /// The facts about one graph, or the parameter that is out of range.
     pub fn measure(&self, name: Name) -> Result<Row, String> {
         let watch = Stopwatch::start();
         let topology = self.topology(name)?;
@@ -163,7 +163,7 @@ impl Graph {
         })
     }
 
-    /// The router `binomial` against breadth-first search with 1 to `most` nodes.
+    /// Compare the router `binomial` with breadth-first search, with 1 to `most` nodes.
     pub fn compare_routing(&self, most: u32) -> RoutingRow {
         let watch = Stopwatch::start();
         let sizes = (1..=most).filter_map(Population::new);
@@ -199,7 +199,7 @@ impl Graph {
         }
     }
 
-    /// The facts about the one graph that is named.
+    /// The facts about the one graph that the options name.
     pub fn only(&self) -> Result<Row, String> {
         match self.graph[..] {
             [name] => self.measure(name),
@@ -207,7 +207,7 @@ impl Graph {
         }
     }
 
-    /// One graph with these parameters, or what is out of range.
+    /// A graph with these parameters, or the parameter that is out of range.
     pub fn topology(&self, name: Name) -> Result<Topology, String> {
         let population = Population::new(self.nodes).ok_or("--nodes: out of range")?;
         let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;

@@ -98,17 +98,17 @@ pub enum ShapeName {
     Flat,
 }
 
-/// How many nodes are disturbed.
+/// The nodes that are disturbed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Victims {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// So many of a hundred.
+    /// A percentage of all nodes.
     Percent(f64),
 }
 
 impl Victims {
-    /// Of `nodes`; at least one.
+    /// How many of `nodes` these are; at least one.
     pub fn of(self, nodes: u32) -> u32 {
         let count = match self {
             Self::Count(count) => count,
@@ -141,14 +141,14 @@ impl FromStr for Victims {
     }
 }
 
-/// What all seeds showed.
+/// The results of all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// What was done.
+    /// The fault that was applied.
     pub fault: FaultName,
     /// The fewest nodes of a seed.
     pub nodes_min: usize,
-    /// The most.
+    /// The most nodes of a seed.
     pub nodes_max: usize,
     /// The most victims of a seed.
     pub victims_max: u32,
@@ -156,29 +156,29 @@ pub struct Row {
     pub grace_seconds: u32,
     /// How many seeds ran.
     pub seeds: u64,
-    /// How many healed.
+    /// How many seeds healed.
     pub healed: u64,
-    /// The first that did not.
+    /// The first seed that did not heal.
     pub first_failing_seed: Option<u64>,
-    /// What was wrong there at the end.
+    /// The defect of that seed at the end.
     pub defect: Option<String>,
-    /// The depth D of the deepest tree before.
+    /// The greatest depth D of a tree before the fault.
     pub depth_max: u32,
     /// ⌈log2 N⌉ of the largest cluster.
     pub levels_max: u32,
-    /// Until ring, tree and fingers of the living stood.
+    /// The way until ring, tree and fingers of the living nodes stood.
     pub relinked: Stage,
-    /// Until no rank was vacant.
+    /// The way until no rank was vacant.
     pub exact: Stage,
     /// Broadcasts that went out.
     pub broadcasts: u64,
-    /// Their deliveries that never came, at nodes that lived at the end.
+    /// Deliveries that never came, at nodes that lived at the end.
     pub deliveries_lacking: u64,
-    /// Deliveries beyond the first.
+    /// Repeated deliveries of a message.
     pub deliveries_repeated: u64,
-    /// Virtual seconds from a broadcast to its last delivery, at most.
+    /// The longest time from a broadcast to its last delivery, in virtual seconds.
     pub broadcast_seconds_max: Option<f64>,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The most memory that this process has taken.
     pub memory_peak_bytes: Option<u64>,
@@ -186,23 +186,22 @@ pub struct Row {
     pub version: &'static str,
 }
 
-/// The way to one stage of healing, over all seeds that came there.
+/// The cost of one stage of healing, over all seeds that completed it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Stage {
-    /// Virtual seconds.
+    /// The median in virtual seconds.
     pub seconds_p50: Option<f64>,
-    /// The slowest of the best 99 in 100.
+    /// The slowest of the best 99 in 100 seeds.
     pub seconds_p99: Option<f64>,
-    /// The slowest.
+    /// The slowest seed.
     pub seconds_max: Option<f64>,
-    /// In beats.
+    /// The slowest seed, in beats.
     pub rounds_max: Option<u64>,
-    /// How many who lived through it had another rank, or one of another epoch,
-    /// than before.
+    /// The most survivors of a seed that had another rank, or a rank of another epoch, than before.
     pub ranks_moved_max: Option<u64>,
-    /// How many links were dialled.
+    /// The median number of links that were dialled.
     pub dialled_p50: Option<u64>,
-    /// The most.
+    /// The most links that were dialled.
     pub dialled_max: Option<u64>,
 }
 
@@ -230,7 +229,7 @@ impl Stage {
 }
 
 impl Heal {
-    /// Run it and print its row.
+    /// Run all seeds and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
         if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
             return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
@@ -255,7 +254,7 @@ impl Heal {
         Ok(Finding::good_if(row.first_failing_seed.is_none()))
     }
 
-    /// Nobody left is nothing healed.
+    /// Fail if the fault leaves no survivors, since nothing could heal.
     fn leaves_survivors(&self) -> Result<(), Failure> {
         let fewest = self.nodes.first() as u32;
         let (victims, most) = match (self.victims, self.fault) {
@@ -272,7 +271,7 @@ impl Heal {
         )))
     }
 
-    /// Run it.
+    /// Run all seeds.
     pub fn measure(&self) -> Row {
         let watch = Stopwatch::start();
         let outcomes = self.outcomes();

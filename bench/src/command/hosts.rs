@@ -1,4 +1,4 @@
-//! `binomesh-bench hosts`: nodes on hosts of their own, as network namespaces, and a network
+//! `binomesh-bench hosts`: nodes on hosts of their own, as network namespaces, with a network
 //! between them that can be disturbed.
 
 mod lines;
@@ -21,7 +21,7 @@ use crate::hosts::network::Family;
 use crate::hosts::testbed::Testbed;
 use lines::Lines;
 
-/// How often it is looked whether our own parent and the nodes live.
+/// The time between two checks that our parent and the nodes live.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Run nodes on hosts of their own, as network namespaces, and disturb their network.
@@ -72,7 +72,7 @@ pub struct Hosts {
     pub setup: Setup,
 }
 
-/// What `ready` says of a node.
+/// The facts about a node in the event `ready`.
 #[derive(Debug, Serialize)]
 struct HostView<'a> {
     name: &'a str,
@@ -112,14 +112,14 @@ enum What<'a> {
 }
 
 impl Hosts {
-    /// Run them until they are to go.
+    /// Run the hosts until they shall stop.
     pub fn run(self) -> Result<Finding, Failure> {
-        // Nothing is made for a scenario that cannot be.
+        // Check the scenario before anything is made for it.
         let steps = self.scenario()?;
         namespace::enter()?;
         block_on(async |stop| {
             let done = self.stay(steps, stop).await;
-            // Whatever it was busy with then.
+            // A stop during any work is no error of the run.
             match stop.is_cancelled() {
                 true => Ok(Finding::Good),
                 false => done,
@@ -175,21 +175,21 @@ impl Hosts {
     }
 }
 
-/// The scenario, with the cluster that it is played with.
+/// The scenario, and the cluster that it is played on.
 struct Play<'a> {
     hosts: &'a Hosts,
     cluster: &'a Cluster,
     bed: Testbed,
     begun: Instant,
     lines: Lines,
-    /// Until when no step is taken.
+    /// The time before which no further step is taken.
     waiting: Option<Instant>,
-    /// The nodes that lived at the last look.
+    /// The nodes that were alive at the last look.
     live: Vec<String>,
 }
 
 impl Play<'_> {
-    /// Until the last node has ended.
+    /// Play the scenario until the last node has ended.
     async fn go_on(&mut self) -> Result<Finding, Failure> {
         let mut look = now() + LOOK;
         loop {
@@ -225,7 +225,7 @@ impl Play<'_> {
         self.tell("refused", What::Refused { line, reason })
     }
 
-    /// Say which nodes have ended.
+    /// Report the nodes that have ended.
     fn look(&mut self) -> Result<(), Failure> {
         let live: Vec<String> = self.cluster.live().map(|it| it.name.clone()).collect();
         for name in std::mem::replace(&mut self.live, live.clone()) {
@@ -273,7 +273,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Stop when the parent process has ended: nobody would end an orphan.
+/// Stop when the parent process has ended, since no process would end an orphan.
 async fn stop_with_parent(stop: CancellationToken) {
     let parent = rustix::process::getppid();
     while rustix::process::getppid() == parent {

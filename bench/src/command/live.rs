@@ -1,8 +1,8 @@
-//! `binomesh-bench live`: clusters of real `binomesh` processes on this machine,
-//! disturbed and measured from outside.
+//! `binomesh-bench live`: clusters of real `binomesh` processes on this machine, disturbed and
+//! measured from outside.
 //!
-//! Nothing but the admin API, `/proc` and the nodes' subscribers is believed;
-//! what counts as an observation is in [`sight`] alone.
+//! The only sources are the admin API, `/proc` and the nodes' subscribers. What counts as an
+//! observation is decided in [`sight`] alone.
 
 pub mod busy;
 pub mod counters;
@@ -72,7 +72,7 @@ pub enum Workload {
 }
 
 impl Live {
-    /// Do it.
+    /// Run the workload.
     pub fn run(self) -> Result<Finding, Failure> {
         match self.workload {
             Workload::Kill(kill) => setup::block_on(async |stop| kill.run(stop).await),

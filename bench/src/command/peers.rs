@@ -1,4 +1,4 @@
-//! `binomesh-bench peers`: what delivery costs, beside bare QUIC in the same run.
+//! `binomesh-bench peers`: the cost of delivery, compared with bare QUIC in the same run.
 //!
 //! ```text
 //!   star    node 0 ──QUIC──▶ every other           no relaying at all
@@ -6,9 +6,11 @@
 //!   ours    a cluster, broadcasts with receipts, to a listener on each node
 //! ```
 //!
-//! All nodes of a system are in this process, shared out among one runtime of one thread for
-//! each core, with the same transport settings; messages are sent from a thread of their own. They take turns with each workload, in the other order in each other repeat,
-//! and a ratio is that of neighbours: so a machine whose pace changes meets each alike.
+//! All nodes of a system are in this process, with the same transport settings. Each core has a
+//! runtime with one thread, and the nodes are shared out among these. Messages are sent from a
+//! thread of their own. The systems take turns with each workload, in reverse order in every other
+//! repeat. A ratio compares neighbours in time, so a change of the machine's speed affects both
+//! alike.
 
 mod arrivals;
 mod bare;
@@ -124,7 +126,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Measure and print.
+    /// Measure all systems and print the rows.
     pub fn run(&self) -> Result<Finding, Failure> {
         if let Some(system) = self.stretches_of {
             runtime()?.block_on(stretches::run(system, self))?;
@@ -158,7 +160,7 @@ impl Peers {
         Ok(Finding::Good)
     }
 
-    /// What each system is measured with.
+    /// The tasks that each system is measured with.
     fn tasks(&self) -> impl Iterator<Item = Task<'_>> {
         let workloads = self.workload.iter().map(Task::Workload);
         workloads.chain(self.file_mib.map(Task::File))
@@ -191,7 +193,7 @@ impl Peers {
     }
 }
 
-/// Who follows whom, the other way round in every other turn.
+/// The order of the systems, reversed in every other turn.
 fn order(systems: &[System], turn: u32) -> Vec<System> {
     let mut order = systems.to_vec();
     if turn % 2 == 1 {

@@ -1,4 +1,4 @@
-//! The flag by which a command runs with a planted bug. Only builds for tests have it.
+//! The flag to run a command with a planted bug. Only builds for tests have it.
 
 use binomesh_overlay::Planted;
 use clap::Args;
@@ -13,13 +13,13 @@ pub struct PlantedFlag {
 }
 
 impl PlantedFlag {
-    /// For the machines.
+    /// The planted bug, for the machines.
     #[cfg(feature = "planted")]
     pub fn get(&self) -> Planted {
         self.bug.map(Planted::new).unwrap_or_default()
     }
 
-    /// For the machines: none in this build.
+    /// No planted bug, for the machines of this build.
     #[cfg(not(feature = "planted"))]
     pub fn get(&self) -> Planted {
         Planted::default()
@@ -31,7 +31,7 @@ impl PlantedFlag {
         self.bug.map(|bug| bug.to_string())
     }
 
-    /// The name of the bug: none in this build.
+    /// The name of the bug; this build has none.
     #[cfg(not(feature = "planted"))]
     pub fn name(&self) -> Option<String> {
         None

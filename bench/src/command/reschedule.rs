@@ -11,7 +11,7 @@ use super::schedule::{CollectiveName, threads, topology};
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 
-/// How often a search is repeated to take its time: the median counts.
+/// How often a search is repeated to measure its time. The median counts.
 const TIMINGS: usize = 5;
 
 /// Search for a schedule after a fault, from the old schedule and from scratch.
@@ -53,57 +53,57 @@ pub struct Reschedule {
     pub json: bool,
 }
 
-/// How the two searches compare.
+/// The comparison of the two searches.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// What broke.
+    /// The fault that was added.
     pub fault: Fault,
     /// Whether both searches were told how many steps are enough.
     pub told: bool,
     /// How many steps the old schedule has.
     pub steps_before: u32,
-    /// How many steps both searches came to.
+    /// The number of steps that both searches reached.
     pub steps: u32,
-    /// No schedule has fewer.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// What both searches are.
+    /// The method of both searches.
     pub method: Method,
-    /// How many moves of the old schedule go over what is broken.
+    /// How many moves of the old schedule use the broken link or node.
     pub moves_broken: usize,
-    /// Evaluations until there was a schedule of so many steps, from scratch.
+    /// The evaluations until there was a schedule of this many steps, from scratch.
     pub scratch_evaluations: u64,
-    /// The same, from the old schedule.
+    /// The evaluations until there was a schedule of this many steps, from the old schedule.
     pub old_evaluations: u64,
     /// The second divided by the first.
     pub evaluations_ratio: f64,
-    /// Real time until then, from scratch.
+    /// The real time until that schedule, from scratch.
     pub scratch_seconds: f64,
-    /// The same, from the old schedule.
+    /// The real time until that schedule, from the old schedule.
     pub old_seconds: f64,
     /// The second divided by the first.
     pub seconds_ratio: f64,
     /// Real time for the lower bound.
     pub bound_seconds: f64,
-    /// Fixed what was drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
-/// One of the two searches.
+/// One of the two searches, with its time.
 struct Arm {
     found: Found,
     seconds: f64,
 }
 
 impl Reschedule {
-    /// Run it and print its row.
+    /// Run both searches and print their row.
     pub fn run(self) -> Result<Finding, Failure> {
         let row = self.measure()?;
         record::progress_done();
@@ -114,7 +114,7 @@ impl Reschedule {
         Ok(Finding::Good)
     }
 
-    /// Both searches.
+    /// Run both searches.
     pub fn measure(&self) -> Result<Row, Failure> {
         let graph = topology(&self.graph)?;
         let links = links_of(&graph);
@@ -187,8 +187,8 @@ impl Reschedule {
     }
 }
 
-/// Search for a schedule of so many steps or fewer, then again until just there: such a
-/// search is cut after as many evaluations as it needs, so that its time can be taken.
+/// Search for a schedule of at most `steps` steps. Then measure the time: the search is repeated
+/// and stopped after as many evaluations as it needed.
 fn arm(problem: &Problem, options: Options, steps: u32) -> Result<Arm, Failure> {
     let search = |options: &Options| {
         let watch = Stopwatch::start();

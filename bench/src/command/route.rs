@@ -1,5 +1,5 @@
-//! `binomesh-bench route`: the study of [SFT06] §5 with the routers and the
-//! strategy that the relay is to use.
+//! `binomesh-bench route`: the study of [SFT06] §5, with the routers and the strategy that the
+//! relay uses.
 
 mod broadcast;
 mod cases;
@@ -87,12 +87,12 @@ pub struct Route {
     pub json: bool,
 }
 
-/// How many nodes are dead.
+/// A number of dead nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dead {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// So many of a hundred, rounded down.
+    /// A percentage of all nodes, rounded down.
     Percent(f64),
 }
 
@@ -181,65 +181,65 @@ pub enum Location {
     Wall,
 }
 
-/// What was found.
+/// The results of a study.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
     /// How many children a node has.
     pub fanout: u32,
-    /// How many nodes were dead.
+    /// The number of dead nodes.
     pub dead: u32,
-    /// Where.
+    /// The places of the dead nodes.
     #[serde(rename = "where")]
     pub location: Location,
-    /// Who chose.
+    /// The name of the router.
     pub router: &'static str,
-    /// To one, or to all.
+    /// Whether each packet has one destination or all nodes.
     pub cast: Cast,
-    /// Over which links.
+    /// The links that were used.
     pub graph: Graph,
     /// How far the children of the dead were served.
     pub encapsulation: EncapsulationName,
     /// Whether packets started with the complete list of the dead.
     pub known: bool,
-    /// Drew the cases.
+    /// The seed of the cases.
     pub seed: u64,
-    /// Whether the cases are all there are.
+    /// Whether the cases are all possible ones.
     pub sets: Sets,
-    /// How many packets, or broadcasts.
+    /// How many packets or broadcasts there were.
     pub cases: u64,
-    /// Of those that arrived.
+    /// The mean number of hops of the packets that arrived.
     pub hops_mean: Option<f64>,
-    /// The longest of the best 99 in 100.
+    /// The most hops of the best 99 in 100 packets.
     pub hops_p99: Option<usize>,
-    /// The longest.
+    /// The most hops of a packet.
     pub hops_max: Option<usize>,
-    /// By breadth-first search, for whom all the dead are known; of all cases.
+    /// The mean number of hops by breadth-first search, which knows all dead nodes; over all cases.
     pub shortest_mean: Option<f64>,
-    /// Until the last node that is reached has a broadcast.
+    /// The mean number of steps until the last reachable node has a broadcast.
     pub steps_mean: Option<f64>,
-    /// The most.
+    /// The most steps of a broadcast.
     pub steps_max: Option<usize>,
-    /// Who was reached, of the live.
+    /// The share of the live nodes that were reached.
     pub delivered_share: Option<f64>,
-    /// Who is connected with the source over the links in use, of the live.
+    /// The share of the live nodes that are connected with the source over the links in use.
     pub connected_share: Option<f64>,
-    /// How many broadcasts reached all the live.
+    /// The share of the broadcasts that reached all live nodes.
     pub complete_share: Option<f64>,
-    /// How often a next hop was chosen.
+    /// How often a router chose a next hop.
     pub decisions: u64,
-    /// How much processor time each took.
+    /// The processor time of each choice.
     pub decision_ns: Option<f64>,
     /// How many threads ran.
     pub threads: u8,
-    /// Real time.
+    /// The real time of the run.
     pub wall_seconds: f64,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
-/// The parameters, found to go together.
+/// The parameters of a study, checked to fit together.
 struct Study {
     shape: Shape,
     dead: u32,
@@ -252,7 +252,7 @@ struct Study {
 }
 
 impl Route {
-    /// Run it and print its row.
+    /// Run the study and print its row.
     pub fn run(self) -> Result<Finding, Failure> {
         let row = self.measure().map_err(Failure::Usage)?;
         record::progress_done();
@@ -264,7 +264,7 @@ impl Route {
         Ok(Finding::Good)
     }
 
-    /// Run it, or say what does not go together.
+    /// Run the study, or return the options that do not go together.
     pub fn measure(&self) -> Result<Row, String> {
         let watch = Stopwatch::start();
         let study = self.study()?;

@@ -130,40 +130,40 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
     /// How many steps the schedule has.
     pub steps: u32,
-    /// No schedule has fewer.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// Whether these are equal.
+    /// Whether steps and lower bound are equal.
     pub optimal: bool,
-    /// What found it.
+    /// The method that found it.
     pub method: Method,
-    /// Real time for the bound and the search.
+    /// The real time of the bound and the search.
     pub seconds: f64,
-    /// How many (path, step) pairs or chromosomes the thread that found it weighed.
+    /// How many (path, step) pairs or chromosomes the successful thread weighed.
     pub evaluations: u64,
-    /// How many moves it has.
+    /// The number of moves of the schedule.
     pub moves: usize,
-    /// What was out of order.
+    /// The faulty links and nodes.
     pub faults: Vec<Fault>,
     /// How a message crosses the network.
     pub model: Model,
-    /// How much a node does at once.
+    /// How many messages a node sends and receives at once.
     pub ports: Ports,
     /// How many channels a path may have more than a shortest one.
     pub excess: u8,
-    /// Into how many blocks the message is cut.
+    /// The number of blocks of the message.
     pub blocks: u32,
-    /// Fixed what was drawn.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// How many threads searched.
     pub threads: u8,
@@ -171,31 +171,31 @@ pub struct Row {
     pub version: &'static str,
 }
 
-/// What the verifier says of a file.
+/// The verdict of the verifier on a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// How many steps it has.
+    /// How many steps the schedule has.
     pub steps: u32,
-    /// How many moves it has.
+    /// How many moves the schedule has.
     pub moves: usize,
-    /// Whether it keeps all rules.
+    /// Whether the schedule keeps all rules.
     pub valid: bool,
-    /// The first rule that it breaks.
+    /// The first rule that the schedule breaks.
     pub defect: Option<String>,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
 impl ScheduleArguments {
-    /// Search or verify, and print the row.
+    /// Search for a schedule or verify one, and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
-        // A search may take long: whether its result can be written is found out before.
+        // A search may take long, so it is checked before whether its result can be written.
         for (flag, file) in [("--out", &self.out), ("--picture", &self.picture)] {
             if let Some(file) = file {
                 check_writable(flag, file)?;
@@ -223,7 +223,7 @@ impl ScheduleArguments {
         Ok(Finding::Good)
     }
 
-    /// Draw a schedule, if a picture was asked for.
+    /// Draw the schedule, if a picture was requested.
     fn draw(&self, schedule: &Schedule, remark: String) -> Result<(), Failure> {
         let Some(file) = &self.picture else {
             return Ok(());
@@ -248,7 +248,7 @@ impl ScheduleArguments {
         write("--picture", file, &svg)
     }
 
-    /// The best schedule found, and its row.
+    /// Search for the best schedule. Returns its row and the schedule.
     pub fn measure(&self) -> Result<(Row, Schedule), Failure> {
         let problem = self.problem()?;
         let options = self.options()?;
@@ -278,7 +278,7 @@ impl ScheduleArguments {
             threads,
             version: record::VERSION,
         };
-        // The searches and the judge share no code, so this finds a fault of either.
+        // The searches and the judge share no code, so this finds an error of either.
         if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
             return Err(Failure::Run(format!(
                 "the schedule that {} found breaks a rule: {defect}; this is a fault of \
@@ -289,7 +289,7 @@ impl ScheduleArguments {
         Ok((row, schedule))
     }
 
-    /// Whether the schedule in a file keeps all rules.
+    /// The verdict on the schedule in a file.
     pub fn verdict(&self, file: &Path) -> Result<Verdict, Failure> {
         let schedule = read_schedule("--verify", file)?;
         let graph = self.graph.as_ref().unwrap_or(&schedule.graph);

@@ -12,7 +12,7 @@ use super::live::setup::block_on;
 use super::{Failure, Finding};
 use crate::record::{Stopwatch, note, print_json, print_table};
 
-/// How long after a look the next one follows.
+/// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Check that running nodes, taken together, are the exact binomial graph.
@@ -32,7 +32,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Look until they are, or time is over.
+    /// Look until the nodes are the exact graph, or the time is over.
     pub fn run(self) -> Result<Finding, Failure> {
         block_on(async |stop| {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! A world of whole peers that have formed, for commands that measure in virtual time.
+//! A world of whole peers after forming, for commands that measure in virtual time.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use binomesh::world::{Id, Network, Shape, World};
 use super::Failure;
 use crate::record;
 
-/// How long forming may take.
+/// The longest time of forming.
 const FORMING: Duration = Duration::from_secs(300);
 
-/// So many peers in a local network, with these relays: all are ready, and know all members.
+/// This many peers in a local network, with these relays. All are ready and know all members.
 pub(super) fn formed(
     nodes: u32,
     seed: u64,
@@ -26,7 +26,7 @@ pub(super) fn formed(
         let is_complete = |roster: &binomesh_routing::roster::Roster<Id>| roster.is_complete();
         peers.all(|(_, peer)| peer.is_ready() && peer.relay().roster().is_some_and(is_complete))
     };
-    // To look at all of them after each message would take far longer.
+    // Looking at all peers after each message would take far longer.
     while !is_formed(&world) {
         if world.now() >= end {
             return Err(Failure::Run("the peers do not form an overlay".to_owned()));

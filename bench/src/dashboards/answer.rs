@@ -6,54 +6,54 @@ use std::collections::BTreeMap;
 use super::prometheus::{Prometheus, QueryError, Series, Window};
 use super::{Dashboard, Panel, Variables};
 
-/// How many points a curve has at most.
+/// The most points of a curve.
 const POINTS: f64 = 240.0;
-/// How many points of an alert are looked at; Prometheus refuses more than 11,000.
+/// How many points of an alert are looked at. Prometheus refuses more than 11,000.
 const EVENT_POINTS: f64 = 10_000.0;
 
 /// A dashboard with its answers.
 #[derive(Debug, Clone)]
 pub struct AnsweredDashboard {
-    /// Its name.
+    /// The name of the dashboard.
     pub title: String,
-    /// Its panels, in order.
+    /// The panels of the dashboard, in order.
     pub panels: Vec<AnsweredPanel>,
-    /// What its annotations mark, from the oldest to the newest.
+    /// The events that its annotations mark, from the oldest to the newest.
     pub events: Vec<Event>,
 }
 
 /// A panel with its answers.
 #[derive(Debug, Clone)]
 pub struct AnsweredPanel {
-    /// The panel.
+    /// The panel that was answered.
     pub panel: Panel,
-    /// The series of all its queries, each with the name in the legend.
+    /// The series of all its queries, each with its name in the legend.
     pub series: Vec<(String, Series)>,
 }
 
-/// The beginning of something that an annotation marks.
+/// The beginning of an event that an annotation marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// When it began, in seconds since 1970; none if that was before the window.
     pub time: Option<f64>,
-    /// The alert, the node if it is of one, and the cluster.
+    /// The alert, its node if it concerns one, and the cluster.
     pub text: String,
 }
 
 impl AnsweredPanel {
-    /// Whether a query of it was answered with a series.
+    /// Whether one of its queries was answered with a series.
     pub fn is_answered(&self) -> bool {
         !self.series.is_empty()
     }
 
-    /// Whether it asks anything; the heading of a row does not.
+    /// Whether the panel has a query. The heading of a row has none.
     pub fn asks(&self) -> bool {
         self.panel.queries().next().is_some()
     }
 }
 
 impl Variables {
-    /// The time that is drawn when it ends here. Its last point is its end.
+    /// The window of time that ends at `end`. Its last point is its end.
     pub fn window(&self, end: f64) -> Window {
         let range = self.range_seconds as f64;
         let step = (range / POINTS).ceil().max(1.0);
@@ -89,7 +89,7 @@ pub async fn answer(
         if panel.kind != "table" {
             series.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
-        // What a legend names is what is seen: the largest first.
+        // A legend names only some series, so the largest come first.
         if panel.kind == "timeseries" {
             series.sort_by(|(_, a), (_, b)| b.largest().total_cmp(&a.largest()));
         }
@@ -119,7 +119,7 @@ pub async fn answer(
     })
 }
 
-/// What a series is called. Without a format it is called by its labels.
+/// The name of a series. Without a format it is made of the labels.
 fn name_of(format: &str, labels: &BTreeMap<String, String>) -> String {
     if format.is_empty() || format == "__auto" {
         let shown = labels
@@ -140,7 +140,7 @@ fn name_of(format: &str, labels: &BTreeMap<String, String>) -> String {
     name
 }
 
-/// The times at which a series begins, again and again.
+/// The times at which a series begins, also after gaps.
 fn begun(series: &Series, window: Window) -> Vec<Event> {
     let label = |name: &str| series.labels.get(name).map_or("", String::as_str);
     let parts = [label("alertname"), label("node"), label("cluster")];

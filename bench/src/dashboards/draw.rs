@@ -13,7 +13,8 @@ const FONT: (&str, i32) = ("sans-serif", 15);
 const INK: RGBColor = RGBColor(34, 34, 34);
 const EVENT: RGBColor = RGBColor(196, 22, 42);
 
-/// No value of a cluster is as large. The axes of larger ones have no ticks.
+/// The largest value that is drawn. No value of a cluster is as large, and the axes of larger ones
+/// have no ticks.
 const LARGEST: f64 = 1e100;
 
 /// A value with its unit, which is one of Grafana's.
@@ -38,7 +39,7 @@ fn in_seconds(value: f64) -> String {
     format!("{} {unit}", rounded(value / size))
 }
 
-/// The unit in which a time of so many seconds is told: its seconds, and its name.
+/// The unit for a duration of this many seconds: its length in seconds, and its name.
 fn unit_of(seconds: f64) -> (f64, &'static str) {
     match seconds.abs() {
         size if size >= 172_800.0 => (86_400.0, "d"),
@@ -60,14 +61,14 @@ fn scaled(value: f64, factor: f64, units: &[&str]) -> String {
     format!("{} {unit}", rounded(value)).trim_end().to_owned()
 }
 
-/// Three digits, or all before the point.
+/// A number with three digits, or with all digits before the point.
 fn rounded(value: f64) -> f64 {
     let digits = 2 - value.abs().max(1e-9).log10().floor() as i32;
     let factor = 10_f64.powi(digits.clamp(0, 9));
     (value * factor).round() / factor
 }
 
-/// The colour of a value: that of the highest threshold it has reached.
+/// The colour of a value: that of the highest threshold that it has reached.
 pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
     match reached(value, thresholds) {
         Some("red") => "#c4162a",
@@ -78,7 +79,7 @@ pub fn colour_of(value: f64, thresholds: &Thresholds) -> &'static str {
     }
 }
 
-/// How bad a value is by its colour: red is worst.
+/// The severity of a value by its colour: red is worst.
 pub fn severity_of(value: f64, thresholds: &Thresholds) -> u8 {
     match reached(value, thresholds) {
         Some("red") => 3,
@@ -88,7 +89,7 @@ pub fn severity_of(value: f64, thresholds: &Thresholds) -> u8 {
     }
 }
 
-/// The colour's name of the highest threshold that a value has reached.
+/// The name of the colour of the highest threshold that a value has reached.
 fn reached(value: f64, thresholds: &Thresholds) -> Option<&str> {
     let steps = thresholds.steps.iter();
     let mut reached = steps.filter(|step| step.value.is_none_or(|from| value >= from));
@@ -100,12 +101,12 @@ pub fn colour_at(place: usize) -> RGBColor {
     COLOURS[place % COLOURS.len()]
 }
 
-/// Whether the curve at this place is dashed: another curve has its colour.
+/// Whether the curve at this place is dashed, because an earlier curve has the same colour.
 pub fn is_dashed(place: usize) -> bool {
     place / COLOURS.len() % 2 == 1
 }
 
-/// Curves over time, with a line at each event; nothing if they have no value.
+/// Curves over time, with a line at each event. `None` if no curve has a value.
 pub fn chart(
     series: &[(String, Series)],
     unit: &str,
@@ -130,7 +131,7 @@ pub fn chart(
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
         root.fill(&WHITE)?;
-        // Times count back from the end, in a unit in which the ticks are round.
+        // Times count back from the end, in a unit in which the ticks are round numbers.
         let (size, unit_of_time) = unit_of(window.end - window.start);
         let back = |time: f64| (time - window.end) / size;
         let mut chart = ChartBuilder::on(&root)

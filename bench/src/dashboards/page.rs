@@ -1,4 +1,4 @@
-//! One page with all dashboards, which needs nothing else.
+//! One page with all dashboards, which needs no other file.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,8 @@ fn section(dashboard: &AnsweredDashboard, window: Window) -> Result<Markup, Draw
     })
 }
 
-/// The alerts that fire within the window, the newest first, those of all dashboards once.
+/// The alerts that fire within the window, the newest first. An alert of several dashboards is
+/// listed once.
 fn alerts(dashboards: &[AnsweredDashboard], window: Window) -> Markup {
     let mut events: Vec<&Event> = dashboards.iter().flat_map(|one| &one.events).collect();
     events.sort_by(|a, b| {
@@ -170,7 +171,7 @@ fn framed(panel: &Panel, content: Markup) -> Markup {
     }
 }
 
-/// The numbers of a panel, those of the worst colour first.
+/// The numbers of a panel, those with the worst colour first.
 fn numbers(one: &AnsweredPanel) -> Markup {
     let defaults = &one.panel.field_config.defaults;
     let mut all: Vec<_> = one

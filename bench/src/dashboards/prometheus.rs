@@ -37,11 +37,11 @@ impl FromStr for Prometheus {
         let invalid = || InvalidAddress(text.to_owned());
         let uri: Uri = text.parse().map_err(|_| invalid())?;
         let authority = uri.authority().ok_or_else(invalid)?;
-        // A name and a password would not be sent.
+        // An address with a name and a password is refused, as these would not be sent.
         if authority.as_str().contains('@') {
             return Err(invalid());
         }
-        // A port above 65535 is none.
+        // A port above 65535 is no port.
         let port = match authority.port_u16() {
             None if authority.as_str().len() == authority.host().len() => 80,
             port => port.ok_or_else(invalid)?,
@@ -64,41 +64,41 @@ impl std::fmt::Display for Prometheus {
 }
 
 impl Window {
-    /// Whether a time is in it.
+    /// Whether a time is in this window.
     pub fn holds(&self, time: f64) -> bool {
         (self.start..=self.end).contains(&time)
     }
 }
 
-/// A query without an answer.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// Nobody answers there.
+    /// No server answers at this address.
     #[error(
         "cannot reach Prometheus at {address}: {reason}; see that it runs there, or name another by --prometheus"
     )]
     Unreachable {
-        /// Where.
+        /// The address that was tried.
         address: String,
-        /// Why not.
+        /// The reason of the operating system.
         reason: String,
     },
-    /// It does not answer so.
+    /// The answer is not one of a Prometheus.
     #[error(
         "{address} is no Prometheus, as its answer shows: {reason}; name its address by --prometheus"
     )]
     Garbled {
-        /// Where.
+        /// The address that answered.
         address: String,
-        /// What is wrong.
+        /// The fault in the answer.
         reason: String,
     },
-    /// It refused the query.
+    /// Prometheus refused the query.
     #[error("Prometheus refuses the query {query}: {reason}; --cluster and --node stand in it")]
     Refused {
-        /// The query.
+        /// The query that was sent.
         query: String,
-        /// Why.
+        /// The reason that Prometheus gave.
         reason: String,
     },
 }
@@ -106,9 +106,10 @@ pub enum QueryError {
 /// A series of an answer: its labels, and values with their times in seconds since 1970.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its labels, its name as `__name__` among them.
+    /// The labels of the series, with its name as `__name__`.
     pub labels: BTreeMap<String, String>,
-    /// From the oldest to the newest. A value may be infinite or no number.
+    /// The points of the series, from the oldest to the newest. A value may be infinite or no
+    /// number.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -129,11 +130,11 @@ impl Series {
 /// The time that is asked for, in seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// From here.
+    /// The start of the window.
     pub start: f64,
-    /// Until here.
+    /// The end of the window.
     pub end: f64,
-    /// How far the points are apart.
+    /// The time between two points.
     pub step: f64,
 }
 
@@ -197,14 +198,14 @@ impl From<Row> for Series {
 }
 
 impl Prometheus {
-    /// What holds at a time.
+    /// The answer to a query at one time.
     pub async fn at(&self, query: &str, time: f64) -> Result<Vec<Series>, QueryError> {
         let time = time.to_string();
         self.ask("query", &[("query", query), ("time", &time)])
             .await
     }
 
-    /// What held over a time.
+    /// The answer to a query over a window of time.
     pub async fn over(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let [start, end, step] = [window.start, window.end, window.step].map(|n| n.to_string());
         let fields = [

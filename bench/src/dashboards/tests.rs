@@ -41,7 +41,7 @@ fn no_variable_of_grafana_is_left_in_the_shipped_queries() {
         3.0,
     );
     assert_eq!(rate, "rate(x{node=~\"node-[0-3]\"}[60s]) + y[600s]");
-    // Beyond four readings apart, nothing between two points is left out.
+    // If points are more than four readings apart, no reading between two points is left out.
     assert_eq!(variables().fill("x[$__rate_interval]", 90.0), "x[105s]");
     let odd = Variables {
         node: "a\\.b\"".to_owned(),
@@ -124,7 +124,7 @@ fn the_page_has_every_panel_and_refers_to_nothing_outside() {
     assert!(text.contains("1970-01-12 13:46:40 UTC"));
     assert!(text.contains("&lt;node-0&gt;") && !text.contains("<node-0>"));
     assert_eq!(text.matches("nothing of this kind").count(), 1);
-    // In a legend is the value of now. A window that ends later shows none.
+    // A legend shows the current value. In a window that ends later there is none.
     let later = Window {
         end: window.end + 60.0,
         ..window
@@ -149,7 +149,7 @@ fn a_window_ends_now_and_has_at_most_240_points() {
     }
 }
 
-/// A server that answers every request so, and the requests that it has read.
+/// A server that answers every request with `answer`.
 async fn server(answer: &'static str) -> Prometheus {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -13,66 +13,67 @@ use super::laboratory::Laboratory;
 pub struct Chart {
     /// The name of its file, without the ending.
     pub file: &'static str,
-    /// What it shows, for those who do not see it.
+    /// A description of the chart, for readers who cannot see it.
     pub title: &'static str,
-    /// Along.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// A height that something is compared with, and its name.
+    /// A value that curves are compared with, and its name.
     pub limit: Option<(f64, &'static str)>,
 }
 
-/// What is along an axis.
+/// An axis of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Axis {
-    /// With its unit.
+    /// The name of the quantity, with its unit.
     pub label: &'static str,
-    /// How distances mean quantities.
+    /// How the axis is spaced.
     pub spacing: Spacing,
 }
 
-/// How distances mean quantities.
+/// The spacing of an axis: what equal distances mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// The same sum.
+    /// Equal differences.
     Linear,
-    /// The same factor, a tick at each power of two.
+    /// Equal factors, with a tick at each power of two.
     Doubling,
-    /// The same factor, a tick at each power of ten.
+    /// Equal factors, with a tick at each power of ten.
     Decimal,
 }
 
-/// Points with a name.
+/// A curve: points with a name.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// The name.
+    /// The name of the curve.
     pub label: String,
-    /// A row for each point.
+    /// The command lines whose rows are its points.
     pub lines: Vec<String>,
-    /// The field that is drawn along.
+    /// The field of a row on the horizontal axis.
     pub x: &'static str,
-    /// The field that is drawn up.
+    /// The field of a row on the vertical axis.
     pub y: &'static str,
-    /// Which colour and mark.
+    /// The number of its colour and mark.
     pub look: usize,
-    /// Dashed, to be told from a curve of the same colour.
+    /// Whether it is dashed, to differ from a curve of the same colour.
     pub is_dashed: bool,
 }
 
-/// What goes wrong in drawing: nothing that is known, as it goes into a string.
+/// An error in drawing. None is known to happen, since the drawing goes into a string.
 pub type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 
-/// So few units that a text of 17 can still be read on a telephone, 360 wide.
+/// The width of a chart in units. With so few units, a text of 17 units can be read on a telephone
+/// that is 360 wide.
 const WIDTH: u32 = 460;
 const HEIGHT: u32 = 330;
 const LEGEND_ROW: i32 = 21;
 const FONT: (&str, i32) = ("sans-serif", 17);
 const INK: RGBColor = RGBColor(34, 34, 34);
 
-/// Colours that are told apart by all eyes ([OI] Okabe and Ito's palette).
+/// Colours that colour-blind readers can tell apart ([OI] Okabe and Ito's palette).
 pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -102,7 +103,7 @@ impl Curve {
         }
     }
 
-    /// The same, dashed.
+    /// The same curve, dashed.
     pub fn dashed(self) -> Self {
         Self {
             is_dashed: true,
@@ -124,7 +125,7 @@ impl Curve {
 }
 
 impl Spacing {
-    /// Where a quantity stands along the axis.
+    /// The place of a quantity along the axis.
     fn place(self, quantity: f64) -> f64 {
         match self {
             Self::Linear => quantity,
@@ -133,7 +134,7 @@ impl Spacing {
         }
     }
 
-    /// The quantity of a place, as text.
+    /// The quantity at a place, as text.
     fn text(self, place: f64) -> String {
         let quantity = match self {
             Self::Linear => place,
@@ -149,7 +150,7 @@ impl Spacing {
             size if size >= 1e4 => (1e3, "k"),
             _ => (1.0, ""),
         };
-        // Without the noise of the last digits.
+        // Remove the noise of the last digits.
         let rounded = (quantity / unit * 1e9).round() / 1e9;
         format!("{rounded}{sign}")
     }
@@ -201,7 +202,7 @@ impl Ranged for Places {
 }
 
 impl Chart {
-    /// All that is to be seen, as one SVG document.
+    /// The whole chart as one SVG document.
     pub fn draw(&self, laboratory: &Laboratory) -> Result<String, DrawingError> {
         let rows = self.curves.len().div_ceil(2) as i32;
         let size = (WIDTH, HEIGHT + (rows * LEGEND_ROW) as u32 + 8);
@@ -280,7 +281,7 @@ impl Chart {
         Ok(())
     }
 
-    /// Below the plot, where it hides nothing.
+    /// Draw the legend below the plot, where it hides no curve.
     fn draw_legend(
         &self,
         area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
@@ -308,7 +309,7 @@ impl Curve {
         COLOURS[self.look % COLOURS.len()].stroke_width(2)
     }
 
-    /// A mark that tells it from others without colours.
+    /// The mark of a curve, which differs from those of other curves without colours.
     fn mark<'a, At: Clone + 'static>(&self, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
         let colour = COLOURS[self.look % COLOURS.len()];
         match self.look % 3 {

@@ -11,9 +11,9 @@ const SIZE: Axis = Axis {
     spacing: Spacing::Doubling,
 };
 
-/// The line of a clean start.
+/// The command line of a clean start.
 fn line(scheduler: &str, shape: &str, exponent: u32, more: &str) -> String {
-    // A balanced binary tree lacks one of a power of two.
+    // The size of a balanced binary tree is a power of two less one.
     let nodes = (1_u32 << exponent) - u32::from(shape == "binary");
     format!("converge --shape {shape} --nodes {nodes} --scheduler {scheduler}{more}")
 }
@@ -23,19 +23,19 @@ fn lines(scale: &Scale, scheduler: &str, shape: &str) -> Vec<String> {
     exponents.map(|e| line(scheduler, shape, e, "")).collect()
 }
 
-/// Literal forwarding, up to the paper's sizes.
+/// Command lines with literal forwarding, up to the paper's sizes.
 fn literal(scale: &Scale, scheduler: &str, shape: &str) -> Vec<String> {
     let exponents = 2..=scale.paper_nodes().ilog2();
     let line = |e| line(scheduler, shape, e, " --forwarding literal");
     exponents.map(line).collect()
 }
 
-/// ⌈log2 N⌉ − 1 of N = 2^e or 2^e − 1.
+/// The exponent ⌈log2 N⌉ − 1 of N = 2^e or 2^e − 1.
 fn m(exponent: u32) -> f64 {
     f64::from(exponent) - 1.0
 }
 
-/// The four curves that figures 2 and 3 have.
+/// The four curves of figures 2 and 3.
 fn curves(scale: &Scale, scheduler: &str, ring: &'static str, all: &'static str) -> Vec<Curve> {
     let of = |shape| lines(scale, scheduler, shape);
     vec![
@@ -97,10 +97,10 @@ fn asynchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// Whether the time grows as log N or its square.
+/// The claim that the time grows as log N or as its square.
 fn growth(scale: &Scale, laboratory: &Laboratory, shape: &str) -> Claim {
     let is_square = shape == "binomial";
-    // Small trees have not got their shape yet.
+    // Smaller trees do not show their shape yet.
     let exponents = scale.exponents().filter(|e| *e >= 6 && 1 << e <= PAPER);
     let points = |power: i32| -> Vec<(f64, f64)> {
         let exponents = exponents.clone();
@@ -160,7 +160,7 @@ fn synchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
         |shape: &str, e: u32, field: &str| laboratory.number(&line("sync", shape, e, ""), field);
     let ring = |shape: &str, e| number(shape, e, "ring_phases");
     let after = |shape: &str, e| number(shape, e, "bmg_phases") - ring(shape, e);
-    // Below 8 processes no Info has a way to go.
+    // With fewer than 8 processes no `Info` has a way to go.
     let sizes = || scale.exponents().filter(|e| *e >= 3);
     let (all, last) = (sizes().count(), *scale.exponents().end());
     let count = |holds: &dyn Fn(u32) -> bool| sizes().filter(|e| holds(*e)).count();
@@ -263,7 +263,7 @@ fn messages_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// One repetition of rule 1 on the standing graph; literally it takes N² messages.
+/// One repetition of rule 1 on the standing graph. With literal forwarding it takes N² messages.
 fn repeated_lines(scale: &Scale, forwarding: &str) -> Vec<String> {
     let last = if scale.is_quick { 10 } else { 13 };
     let more = format!(" --forwarding {forwarding} --repeat");
@@ -317,7 +317,8 @@ pub(super) fn corrections(scale: &Scale) -> Figure {
 
 fn corrections_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     let twice_m = |nodes: f64| 2.0 * (nodes.log2().ceil() - 1.0);
-    // In how many rows of all the idlest and the busiest process got what they should.
+    // The share of the rows in which the idlest and the busiest process received the expected
+    // number.
     let share = |lines: &[String], fields: [&str; 2], expected: &dyn Fn(f64) -> f64| {
         let is_exact = |line: &&String| {
             let expected = expected(laboratory.number(line, "nodes"));

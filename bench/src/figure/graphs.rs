@@ -1,4 +1,4 @@
-//! Facts about the binomial graph and the graphs one could use instead.
+//! Facts about the binomial graph and about graphs that could be used instead.
 
 use super::chart::{Axis, Chart, Curve, Spacing};
 use super::laboratory::Laboratory;

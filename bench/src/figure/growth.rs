@@ -8,7 +8,7 @@ const SIZE: Axis = Axis {
     spacing: Spacing::Doubling,
 };
 
-/// The size at which bounds are promised, as an exponent.
+/// The exponent of the size for which bounds are promised.
 const PROMISED: u32 = 20;
 
 fn line(scheduler: &str, exponent: u32) -> String {
@@ -18,8 +18,8 @@ fn line(scheduler: &str, exponent: u32) -> String {
     )
 }
 
-/// The lines whose time and memory count, the smallest first: memory is the most
-/// that the process has had so far, so what comes later must take more.
+/// The command lines whose time and memory are drawn, the smallest first. Memory is the most that
+/// the process has had so far, so later lines must take more.
 pub(super) fn lines(scale: &Scale) -> Vec<String> {
     let sizes = scale.exponents();
     let lines = sizes.flat_map(|e| ["sync", "async"].map(|scheduler| line(scheduler, e)));
@@ -73,7 +73,7 @@ pub(super) fn figure(scale: &Scale) -> Figure {
             let number = |scheduler, field| laboratory.number(&line(scheduler, exponent), field);
             let (sync, slow) = (number("sync", "wall_seconds"), number("async", "wall_seconds"));
             let gibibytes = number("async", "peak_rss_bytes") / 1_073_741_824.0;
-            // What is promised of 2^20 is asked of smaller ones in proportion.
+            // For smaller sizes the bounds for 2^20 are reduced in proportion.
             let share = 2_f64.powi(exponent as i32 - PROMISED as i32).max(0.01);
             let proportion = match exponent == PROMISED {
                 true => "",

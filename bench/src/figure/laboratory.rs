@@ -1,4 +1,4 @@
-//! Has command lines run, each once, and keeps their rows.
+//! The laboratory runs command lines, each once, and keeps their rows.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ pub struct Laboratory {
 }
 
 impl Laboratory {
-    /// The lines in `alone` one after the other and in their order, as their time
-    /// and memory count; then the others, several at once. `measure` says the row of a
-    /// line, and `tell` hears of each that is done: how many of how many, and which.
+    /// Run the lines in `alone` one after the other, since their time and memory count, and then
+    /// the others, several at once. `measure` returns the row of a line. `tell` is called after
+    /// each line, with its number, the number of all, and the line.
     pub fn run(
         alone: &[String],
         others: &[String],
@@ -48,8 +48,8 @@ impl Laboratory {
         Ok(laboratory)
     }
 
-    /// A number from the row of a line; not a number if it is not there, so that
-    /// whatever is compared with it does not hold.
+    /// A number from the row of a line. If it is missing the result is not a number, so that no
+    /// comparison with it holds.
     pub fn number(&self, line: &str, field: &str) -> f64 {
         let value = self.rows.get(line).and_then(|row| row.get(field));
         value.and_then(Value::as_f64).unwrap_or(f64::NAN)
@@ -60,7 +60,7 @@ impl Laboratory {
         &self.rows
     }
 
-    /// The same with one number changed, to see whether a verdict follows.
+    /// The same laboratory with one number changed, to test whether a verdict follows.
     pub fn with(mut self, line: &str, field: &str, number: f64) -> Self {
         if let Some(Value::Object(row)) = self.rows.get_mut(line) {
             row.insert(field.to_owned(), number.into());

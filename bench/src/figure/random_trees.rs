@@ -13,11 +13,11 @@ const SIZE: Axis = Axis {
 /// The depths of the paper's figure.
 const DEPTHS: [u32; 5] = [3, 4, 6, 8, 10];
 
-/// The promise, in seconds.
+/// The paper's promise, in seconds.
 const PROMISE: f64 = 1.0 / 33.0;
 
-/// A tree that is so deep, with twice the degree that this needs: the
-/// paper does not say which degrees it took.
+/// A tree of this depth, with twice the degree that it needs. The paper does not say which degrees
+/// it took.
 fn line(scale: &Scale, scheduler: &str, nodes: u32, depth: u32) -> String {
     let degree = 2 * least_degree(nodes, depth);
     format!(
@@ -95,7 +95,7 @@ pub(super) fn synchronous(scale: &Scale) -> Figure {
 fn synchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     let all = all_lines(scale, "sync");
     let number = |line: &str, field| laboratory.number(line, field);
-    // What the ring takes beyond the depth.
+    // The phases that the ring takes beyond the depth.
     let beyond = |line: &String| number(line, "ring_phases") - number(line, "tree_depth");
     let by_depth = all
         .iter()
@@ -122,7 +122,7 @@ fn synchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
         ),
         Claim::new(
             "“It presents an increase logarithmic in the depth of the tree”",
-            // From 3 to 10 a logarithm to base 2 grows by a quarter a level.
+            // From depth 3 to 10 a logarithm to base 2 grows by a quarter per level.
             grown < 0.5,
             format!(
                 "{shallow} phases at depth {} and {deep} at depth {}, {grown:.1} a level, with {largest} processes",
@@ -142,7 +142,8 @@ fn synchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// Trees of one size, from deep to shallow: the shallower, the more children.
+/// Trees of one size, from deep to shallow. The shallower a tree, the more children its processes
+/// have.
 fn breaking(scale: &Scale) -> Vec<String> {
     let (nodes, depths) = breaking_size(scale);
     let depths = depths.iter();

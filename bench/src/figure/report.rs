@@ -1,4 +1,4 @@
-//! One page that needs nothing else: figures, texts, verdicts, rows.
+//! One page that needs no other file: figures, texts, verdicts, rows.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
@@ -7,18 +7,18 @@ use super::laboratory::Laboratory;
 use super::{Claim, Figure, Scale, verdict};
 use crate::record;
 
-/// A figure with what came of it.
+/// A figure with its charts and verdicts.
 #[derive(Debug, Clone)]
 pub struct Drawn {
-    /// Which.
+    /// The figure that was drawn.
     pub figure: Figure,
-    /// A document for each chart.
+    /// The SVG document of each chart.
     pub images: Vec<String>,
-    /// What is judged.
+    /// The claims of the figure, judged.
     pub claims: Vec<Claim>,
 }
 
-/// For widths from a telephone's to a desk's.
+/// The style of the page, for widths from a telephone's to a desk's.
 const STYLE: &str = "
 :root { color: #222; background: #fff; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 1200px; margin: 0 auto; padding: 0 16px 48px; }
@@ -113,7 +113,7 @@ fn section(drawn: &Drawn, laboratory: &Laboratory) -> Markup {
         section id=(figure.key) {
             h2 { (figure.source) ": " (figure.title) }
             p.small { (figure.method) }
-            // One chart stands beside what is said of it, several above.
+            // A single chart stands beside its text, several stand above it.
             div.beside[figure.charts.len() == 1] {
                 div.charts { @for (chart, image) in figure.charts.iter().zip(&drawn.images) {
                     figure role="img" aria-label=(chart.title) {
@@ -137,12 +137,12 @@ fn judged(claim: &Claim) -> Markup {
     }
 }
 
-/// A picture in a page needs no namespace, which would look like an address.
+/// A picture inside a page needs no namespace, which would look like an address.
 pub(crate) fn inline(image: &str) -> String {
     image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
 }
 
-/// What is drawn, in numbers.
+/// The values of all curves of a figure, as a table.
 fn rows(figure: &Figure, laboratory: &Laboratory) -> Markup {
     let fields = figure.fields();
     let mut lines: Vec<&String> = figure.lines().collect();
@@ -168,7 +168,7 @@ fn value(laboratory: &Laboratory, line: &str, field: &str) -> String {
     match laboratory.rows().get(line).and_then(|row| row.get(field)) {
         None | Some(Value::Null) => "–".to_owned(),
         Some(Value::Number(number)) if number.is_f64() => {
-            // Six digits say enough.
+            // Six digits are enough.
             let number = number.as_f64().unwrap_or(f64::NAN);
             let digits = 5 - number.abs().max(1e-9).log10().floor() as i32;
             let factor = 10_f64.powi(digits.clamp(0, 9));

@@ -38,7 +38,7 @@ fn faults_line(scale: &Scale, graph: &str, collective: &str, faults: &str) -> St
     )
 }
 
-/// How many links are faulty at most: pairs only where one node sends.
+/// The most faulty links: pairs only where one node sends.
 fn links_max(graph: &str, collective: &str) -> u32 {
     if graph == "kautz:3,2" && collective.starts_with('o') {
         2

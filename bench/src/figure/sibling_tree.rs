@@ -11,7 +11,7 @@ const SIZE: Axis = Axis {
 
 const ROUTERS: [&str; 3] = ["basic", "variant", "aware"];
 
-/// The paper took all sets of dead nodes; so does this where they are not too many.
+/// The paper took all sets of dead nodes. All are taken here too, unless they are too many.
 fn to_one(scale: &Scale, nodes: u32, fanout: u32, router: &str) -> String {
     let sample = if scale.is_quick { 20_000 } else { 250_000 };
     format!(
@@ -144,7 +144,7 @@ pub(super) fn broadcast(scale: &Scale) -> Figure {
             let label = format!("one dead, k = 3, {router}");
             Curve::new(label, lines(3, 1, router), "nodes", steps, place + 3).dashed()
         });
-        // Two columns: alive and dead.
+        // The two columns of the table: alive and dead.
         alive
             .zip(dead)
             .flat_map(|(alive, dead)| [alive, dead])
@@ -244,7 +244,7 @@ fn broadcast_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// The greatest; not a number if one of them is none.
+/// The greatest number. Not a number if one of them is none.
 fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     let greater = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
     numbers.reduce(greater).unwrap_or(f64::NAN)

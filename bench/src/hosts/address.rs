@@ -1,10 +1,10 @@
-//! Which addresses the hosts of a testbed have.
+//! The addresses of the hosts of a testbed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{HOSTS_MAX, HostError};
 
-/// Of which family the addresses are.
+/// The family of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
     /// IPv4 alone.
@@ -12,8 +12,8 @@ pub enum Family {
     V4,
     /// IPv6 alone.
     V6,
-    /// Each host has an address of each family. Those of an even number are found at their
-    /// IPv4 address, the others at their IPv6 address.
+    /// Each host has an address of each family. Hosts with even numbers are known by their IPv4
+    /// address, the others by their IPv6 address.
     Mixed,
 }
 
@@ -25,12 +25,12 @@ const HOSTS: u8 = 0;
 const RELAY: u8 = 1;
 
 impl Family {
-    /// The addresses of a host, the one at which it is found first.
+    /// The addresses of a host. Other hosts know it by the first one.
     pub fn of_host(self, host: u32) -> Result<Vec<IpAddr>, HostError> {
         self.all(HOSTS, host)
     }
 
-    /// Where the relay stands in for a host.
+    /// The address at which the relay stands in for a host.
     pub fn of_relay(self, host: u32) -> Result<IpAddr, HostError> {
         let all = self.all(RELAY, host)?;
         all.first().copied().ok_or(HostError::TooMany)
@@ -61,7 +61,7 @@ impl Family {
     }
 }
 
-/// Why a host cannot have this address, if so. Whether another host has it is another matter.
+/// Why no host can have this address, or `None`. Another host may still have it.
 pub(super) fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(it) => match it.octets() {

@@ -14,55 +14,55 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 /// The slowest and the fastest rate, in bits a second.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=100_000_000_000;
 
-/// What is done to the network of a host.
+/// A fault in the network of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
-    /// Its link carries nothing.
+    /// The host's link carries nothing.
     Cut {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// For how long; until all is restored if not given.
+        /// The duration of the cut; without one it lasts until `restore`.
         #[serde(rename = "seconds", serialize_with = "seconds_if_any")]
         length: Option<Duration>,
     },
-    /// It sends no more than this.
+    /// The host sends no more than this rate.
     Rate {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// How much.
+        /// The most that the host may send.
         #[serde(rename = "bits_per_second")]
         rate: Rate,
     },
-    /// Datagrams that it sends, and datagrams that it is sent, are lost.
+    /// Datagrams from the host and to it are lost.
     Drop {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// How many of them.
+        /// The share of datagrams that are lost.
         #[serde(rename = "percent")]
         share: Share,
     },
-    /// Datagrams that it sends, and datagrams that it is sent, arrive later.
+    /// Datagrams from the host and to it arrive later.
     Delay {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// By how much.
+        /// The delay of each datagram.
         #[serde(rename = "seconds", serialize_with = "seconds")]
         length: Duration,
     },
-    /// Datagrams that it sends, and datagrams that it is sent, arrive twice.
+    /// Datagrams from the host and to it arrive twice.
     Duplicate {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// How many of them.
+        /// The share of datagrams that arrive twice.
         #[serde(rename = "percent")]
         share: Share,
     },
-    /// It has another address in the place of its own.
+    /// The host gets another address instead of its own.
     Address {
-        /// Which host.
+        /// The number of the host.
         host: u32,
-        /// The new one.
+        /// The new address of the host.
         address: IpAddr,
     },
     /// All faults end. Addresses stay.
@@ -70,7 +70,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the relay does it.
+    /// Whether the relay applies this fault.
     pub const fn is_of_relay(self) -> bool {
         matches!(self, Self::Delay { .. } | Self::Duplicate { .. })
     }
@@ -79,27 +79,27 @@ impl Fault {
 /// A line of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Do something, and go on.
+    /// Apply a fault, and go on.
     Fault(Fault),
-    /// Do nothing for so long.
+    /// Wait for this time.
     Wait(Duration),
 }
 
 /// Why a line is no step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// It begins with no word that is known.
+    /// The line begins with an unknown word.
     #[error("`{0}` is no fault; write cut, rate, drop, delay, duplicate, address, restore or wait")]
     Word(String),
-    /// It has too many words, or too few.
+    /// The line has too many words, or too few.
     #[error("write it as `{0}`")]
     Form(&'static str),
-    /// A word of it is not what it should be.
+    /// A word is not of the expected kind.
     #[error("`{word}` is no {expected}")]
     Value {
-        /// The word.
+        /// The word in the line.
         word: String,
-        /// What is wanted there.
+        /// The expected kind of word.
         expected: &'static str,
     },
 }
@@ -163,10 +163,10 @@ impl FromStr for Step {
 pub struct Share(u32);
 
 impl Share {
-    /// The parts that the whole has.
+    /// The number of parts of the whole.
     pub const ALL: u32 = 10_000;
 
-    /// How many of these parts it is.
+    /// This share as a number of parts.
     pub const fn parts(self) -> u32 {
         self.0
     }
@@ -199,7 +199,7 @@ impl Serialize for Share {
 pub struct Rate(u64);
 
 impl Rate {
-    /// So many megabits a second.
+    /// A rate of this many megabits a second.
     pub fn megabits(megabits: u32) -> Self {
         Self(u64::from(megabits) * 1_000_000)
     }
@@ -244,7 +244,7 @@ fn parsed<T: FromStr>(word: &str, expected: &'static str) -> Result<T, StepError
 
 /// A length of time, at most `most`.
 fn up_to(most: Duration, word: &str) -> Result<Duration, StepError> {
-    // `ms` ends in `s`.
+    // `ms` also ends in `s`, so it comes first.
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
     let found = units.into_iter().find_map(|(unit, milliseconds)| {
         let number: u64 = word.strip_suffix(unit)?.parse().ok()?;

@@ -1,6 +1,5 @@
-//! A network namespace of this run alone: nobody else's traffic is counted in it, and
-//! nothing that is made in it is seen outside. It has no name: it goes with the last
-//! process in it.
+//! A network namespace for this run alone. Traffic of other processes is not counted in it, and
+//! nothing in it is visible outside. It has no name, and ends with the last process in it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -9,11 +8,11 @@ use std::process::Command;
 
 use super::HostError;
 
-/// Tells the program inside which namespace it has left.
+/// Tells the program inside the namespace which namespace it has left.
 const OUTSIDE: &str = "BINOMESH_BENCH_OUTSIDE";
 
-/// Run this very command again in a namespace of its own. Returns only there, or
-/// with the reason why it cannot be.
+/// Run this command again in a namespace of its own. Returns only inside, or with the reason why
+/// there can be none.
 pub fn enter() -> Result<(), HostError> {
     let here = current()?;
     if let Some(outside) = std::env::var_os(OUTSIDE) {
@@ -29,7 +28,7 @@ pub fn enter() -> Result<(), HostError> {
     }
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
-        // Root in a user namespace of its own, where the system allows that.
+        // Become root in a user namespace of its own, if the system allows that.
         command.args(["--user", "--map-root-user"]);
     }
     command
@@ -38,7 +37,8 @@ pub fn enter() -> Result<(), HostError> {
         .arg(std::env::current_exe().map_err(no_program)?)
         .args(std::env::args_os().skip(1))
         .env(OUTSIDE, here);
-    // Replaces this process: there is nobody left to forward signals.
+    // The new program replaces this process, so no process is left that would have to forward
+    // signals.
     let error = command.exec();
     Err(HostError::NotRun {
         line: "unshare".to_owned(),
@@ -57,7 +57,7 @@ fn current() -> Result<OsString, HostError> {
     Ok(link.into_os_string())
 }
 
-/// Fail, with the remedy, unless a program is installed.
+/// Return an error with the remedy, unless the program is installed.
 pub(super) fn require(program: &'static str, package: &'static str) -> Result<(), HostError> {
     match is_installed(program) {
         true => Ok(()),
@@ -65,7 +65,7 @@ pub(super) fn require(program: &'static str, package: &'static str) -> Result<()
     }
 }
 
-/// Whether a program is where administrators' programs are.
+/// Whether a program is in the path or in the folders for administrators.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // `ip` is often outside an ordinary user's path.

@@ -1,5 +1,5 @@
-//! The hosts: network namespaces on one bridge, each with an uplink. They have no names and
-//! go with the processes that hold them.
+//! The hosts: network namespaces on one bridge, each with an uplink. They have no names, and end
+//! with the processes that hold them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,9 +19,9 @@ use super::{HostError, rules};
 
 /// The port of every host's node.
 pub const PORT: u16 = 7700;
-/// How much an uplink may send at once, as `tc` says it: a segment of offloaded packets.
+/// How much an uplink may send at once, in the notation of `tc`: a segment of offloaded packets.
 const BURST: &str = "128kb";
-/// How long a packet may wait for the uplink until it is dropped.
+/// How long a packet waits for the uplink before it is dropped.
 const LATENCY: &str = "50ms";
 
 /// The hosts. Dropping this ends them.
@@ -50,7 +50,7 @@ impl Host {
 }
 
 impl Hosts {
-    /// Make so many in the network namespace of this process, which must be one of its own.
+    /// Make this many hosts in the network namespace of this process, which must be one of its own.
     pub async fn make(count: u32, family: Family) -> Result<Self, HostError> {
         for program in ["nsenter", "setpriv"] {
             require(program, "util-linux")?;
@@ -69,13 +69,13 @@ impl Hosts {
     }
 
     async fn add(&mut self, number: u32) -> Result<(), HostError> {
-        // It says when it is there, and stays until its input closes.
+        // The holder writes a line when its namespace exists, and stays until its input closes.
         let mut holder = Command::new("unshare")
             .args(["--net", "--", "sh", "-c", "echo here; read -r _"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
-            // Ctrl-C is for us.
+            // A process group of its own keeps Ctrl-C for this process.
             .process_group(0)
             .spawn()
             .map_err(|source| not_run("unshare", source))?;
@@ -108,8 +108,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// Where their nodes listen: at all addresses of their hosts, so that an address can be
-    /// replaced under them.
+    /// The places where the nodes of these hosts listen: at all addresses of their hosts, so that
+    /// an address can be replaced while a node runs.
     pub fn places(&self) -> Vec<Place> {
         let place = |host: &Host| Place {
             bind: SocketAddr::new(self.family.any(), PORT),
@@ -120,8 +120,8 @@ impl Hosts {
         self.hosts.iter().map(place).collect()
     }
 
-    /// The same, with a relay in the way of all that is sent to them. The bridge has its
-    /// addresses from now on.
+    /// The same places behind a relay, through which all datagrams to them go. The bridge gets the
+    /// relay's addresses.
     pub async fn relayed_places(&self) -> Result<Vec<Place>, HostError> {
         let mut places = Vec::new();
         for (number, host) in (0..).zip(&self.hosts) {
@@ -138,14 +138,14 @@ impl Hosts {
         Ok(places)
     }
 
-    /// Pull the plug of a host, or put it back. No process is told.
+    /// Cut a host off, or connect it again. No process is told.
     pub async fn set_cut(&self, host: u32, is_cut: bool) -> Result<(), HostError> {
         self.host(host)?;
         let state = if is_cut { "down" } else { "up" };
         run(&format!("ip link set host{host} {state}")).await
     }
 
-    /// Limit what a host sends; `None`: no more.
+    /// Limit what a host sends. `None` removes the limit.
     pub async fn set_rate(&self, host: u32, rate: Option<Rate>) -> Result<(), HostError> {
         let it = self.host(host)?;
         match rate {
@@ -160,8 +160,8 @@ impl Hosts {
         }
     }
 
-    /// Drop this share of the datagrams from each of these hosts, and of the datagrams to it.
-    /// Hosts that are not named lose nothing.
+    /// Drop this share of the datagrams from each of these hosts and to it. Hosts that are not
+    /// named lose nothing.
     pub async fn set_losses(&self, losses: &BTreeMap<u32, Share>) -> Result<(), HostError> {
         for host in losses.keys() {
             self.host(*host)?;
@@ -170,8 +170,8 @@ impl Hosts {
         run_with("nft -f -", &rules::ruleset(losses)).await
     }
 
-    /// Give a host this address in the place of the one of the same family. Nobody has the
-    /// former address then.
+    /// Give a host this address instead of its address of the same family. No host has the former
+    /// address then.
     pub async fn set_address(&mut self, host: u32, address: IpAddr) -> Result<(), HostError> {
         self.host(host)?;
         if let Some(reason) = refusal(address) {
@@ -198,7 +198,7 @@ impl Hosts {
         it.run(&add_address(address, "uplink")).await
     }
 
-    /// How many there are.
+    /// The number of hosts.
     pub fn count(&self) -> u32 {
         u32::try_from(self.hosts.len()).unwrap_or(u32::MAX)
     }
@@ -210,7 +210,7 @@ impl Hosts {
     }
 }
 
-/// Without looking for duplicates, which takes a second.
+/// Add the address without looking for duplicates, which takes a second.
 fn add_address(address: IpAddr, device: &str) -> String {
     let nodad = if address.is_ipv6() { " nodad" } else { "" };
     format!("ip addr add {} dev {device}{nodad}", with_prefix(address))
@@ -220,7 +220,7 @@ async fn run(line: &str) -> Result<(), HostError> {
     run_with(line, "").await
 }
 
-/// Run a program of the system, which reads `input`.
+/// Run a program of the system with `input` as its standard input.
 async fn run_with(line: &str, input: &str) -> Result<(), HostError> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -236,7 +236,7 @@ async fn run_with(line: &str, input: &str) -> Result<(), HostError> {
         .process_group(0);
     let mut child = command.spawn().map_err(|source| not_run(line, source))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends without reading it says why.
+        // If a program ends without reading its input, its output says why.
         let _ = stdin.write_all(input.as_bytes()).await;
     }
     let output = child.wait_with_output().await;

@@ -1,16 +1,16 @@
 //! Losses at the bridge, as rules of nftables.
 //!
-//! Both ends of a host's link are at the bridge, so nobody is told: a rule in the host would
-//! have the sender's system call fail.
+//! Both ends of a host's link are at the bridge, so no sender is told of a loss. With a rule in the
+//! host, the sender's system call would fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::fault::Share;
 
-/// What `nft` reads in order to have these losses and no others. It is one transaction.
+/// The input of `nft` that sets these losses and removes all others, in one transaction.
 pub(super) fn ruleset(losses: &BTreeMap<u32, Share>) -> String {
-    // A table can only be deleted if it is there.
+    // A table can only be deleted if it exists.
     let mut text = "table bridge losses\ndelete table bridge losses\n".to_owned();
     if losses.is_empty() {
         return text;
@@ -23,7 +23,7 @@ pub(super) fn ruleset(losses: &BTreeMap<u32, Share>) -> String {
         let _ = writeln!(text, "chain {chain} {{ type filter hook {hook} priority 0;");
         for (host, share) in losses {
             let _ = write!(text, "{direction} \"host{host}\" meta l4proto udp ");
-            // Every number is less than the whole, which `nft` refuses to compare.
+            // Every number is less than the whole, and `nft` refuses to compare with it.
             if share.parts() < Share::ALL {
                 let _ = write!(
                     text,

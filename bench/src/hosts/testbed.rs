@@ -1,4 +1,4 @@
-//! Hosts with the faults that they have now.
+//! Hosts with their present faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ pub struct Testbed {
     hosts: Hosts,
     relay: Option<UdpRelay>,
     places: Vec<Place>,
-    /// Those that are cut, and until when.
+    /// The hosts that are cut, and until when.
     cuts: BTreeMap<u32, Option<Instant>>,
     losses: BTreeMap<u32, Share>,
     limited: BTreeSet<u32>,
 }
 
 impl Testbed {
-    /// Make so many hosts in the network namespace of this process, which must be one of its
-    /// own; with a relay, datagrams can be delayed and doubled.
+    /// Make this many hosts in the network namespace of this process, which must be one of its own.
+    /// With a relay, datagrams can be delayed and doubled.
     pub async fn make(count: u32, family: Family, is_relayed: bool) -> Result<Self, HostError> {
         if count > HOSTS_MAX {
             return Err(HostError::TooMany);
@@ -48,12 +48,12 @@ impl Testbed {
         })
     }
 
-    /// Where the nodes listen, one per host.
+    /// The places where the nodes listen, one per host.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// Whether a fault can be done here.
+    /// Check that a fault can be applied in a testbed like this.
     pub fn check(count: u32, is_relayed: bool, fault: Fault) -> Result<(), HostError> {
         let host = match fault {
             Fault::Cut { host, .. }
@@ -74,7 +74,7 @@ impl Testbed {
         }
     }
 
-    /// Do it now. A fault takes the place of an earlier one of its kind at that host.
+    /// Apply a fault now. It replaces an earlier one of its kind at that host.
     pub async fn apply(&mut self, fault: Fault, now: Instant) -> Result<(), HostError> {
         Self::check(self.hosts.count(), self.relay.is_some(), fault)?;
         match fault {
@@ -104,12 +104,12 @@ impl Testbed {
         Ok(())
     }
 
-    /// When the next cut ends, if one has an end.
+    /// The time at which the next cut ends, if one has an end.
     pub fn next_mending(&self) -> Option<Instant> {
         self.cuts.values().flatten().min().copied()
     }
 
-    /// End the cuts whose time is over; the hosts that were cut.
+    /// End the cuts whose time is over. Returns their hosts.
     pub async fn mend(&mut self, now: Instant) -> Result<Vec<u32>, HostError> {
         let is_over = |end: &Option<Instant>| end.is_some_and(|end| end <= now);
         let cuts = self.cuts.iter().filter(|(_, end)| is_over(end));

@@ -6,8 +6,8 @@
 //!   node j ──▶ R_i ─[ cut? delay, copies ]─ sent from R_j ──▶ B_i
 //! ```
 //!
-//! So each node sees the others at the addresses that they advertise. The relay says
-//! nothing of datagrams that it drops, as a wire that is pulled.
+//! So each node sees the others at the addresses that they advertise. The relay reports no datagram
+//! that it drops, like an unplugged wire.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -28,11 +28,11 @@ use super::fault::Share;
 
 /// The port of all sockets on loopback: each has an address of its own.
 const PORT: u16 = 7400;
-/// Longer than any datagram.
+/// A length above that of any datagram.
 const DATAGRAM: usize = 65_536;
-/// How many blocks of addresses are tried: other relays of this machine may have some.
+/// How many blocks of addresses are tried, as other relays of this machine may use some.
 const BLOCKS_MAX: u32 = 64;
-/// How many datagrams wait for one node at most; further ones are lost.
+/// The most datagrams that wait for one node. Further ones are lost.
 const WAITING_MAX: usize = 8_192;
 
 /// A relay at work; it ends when dropped.
@@ -50,20 +50,20 @@ struct Wires {
     dropped: AtomicU64,
 }
 
-/// What leads to one node.
+/// The way to one node.
 #[derive(Debug)]
 struct Wire {
     place: Place,
     socket: UdpSocket,
-    /// On which of two sides it is.
+    /// The side that the node is on.
     side: bool,
     delay_micros: AtomicU64,
-    /// Which share of its datagrams is doubled, in parts of [`Share::ALL`].
+    /// The share of its datagrams that are doubled, in parts of [`Share::ALL`].
     duplicates: AtomicU32,
 }
 
 impl UdpRelay {
-    /// A relay on loopback for as many nodes as there are sides; nothing is cut yet.
+    /// A relay on loopback for as many nodes as there are sides. No side is cut off yet.
     pub async fn start(sides: Vec<bool>) -> Result<Self, HostError> {
         let mut block = std::process::id();
         let mut tries = 1..BLOCKS_MAX;
@@ -115,13 +115,13 @@ impl UdpRelay {
         })
     }
 
-    /// Where each node is to listen.
+    /// The places where the nodes shall listen.
     pub fn places(&self) -> Vec<Place> {
         let wires = self.wires.wires.iter();
         wires.map(|wire| wire.place.clone()).collect()
     }
 
-    /// Cut the sides off each other, or mend the cut.
+    /// Cut the sides off from each other, or connect them again.
     pub fn set_cut(&self, is_cut: bool) {
         self.wires.is_cut.store(is_cut, Ordering::Relaxed);
     }
@@ -150,12 +150,12 @@ impl UdpRelay {
         }
     }
 
-    /// How many datagrams came through, each copy counted.
+    /// How many datagrams came through; each copy counts.
     pub fn passed(&self) -> u64 {
         self.wires.passed.load(Ordering::Relaxed)
     }
 
-    /// How many the cut has swallowed, or found no place to wait.
+    /// How many datagrams were dropped, by the cut or because too many waited.
     pub fn dropped(&self) -> u64 {
         self.wires.dropped.load(Ordering::Relaxed)
     }
@@ -164,7 +164,7 @@ impl UdpRelay {
 /// Datagrams that wait, by the time at which they are due and their number.
 type Waiting = BTreeMap<(Instant, u64), (usize, Vec<u8>)>;
 
-/// Carry what arrives for node `to`.
+/// Carry the datagrams that arrive for node `to`.
 async fn carry(wires: Arc<Wires>, to: usize) {
     let Some(wire) = wires.wires.get(to) else {
         return;
@@ -187,7 +187,7 @@ async fn carry(wires: Arc<Wires>, to: usize) {
                 continue;
             }
         };
-        // An error is the echo of an earlier datagram to a port that was closed.
+        // An error is caused by an earlier datagram to a port that was closed.
         let Ok((length, source)) = received else {
             continue;
         };
@@ -229,7 +229,7 @@ impl Wires {
     }
 }
 
-/// How many of a datagram arrive, by the shares of both ends.
+/// How many copies of a datagram arrive, by the shares of both ends.
 fn copies(ends: [&Wire; 2], rng: &mut ChaCha8Rng) -> u32 {
     let is_doubled = ends.into_iter().any(|end| {
         let parts = end.duplicates.load(Ordering::Relaxed);
@@ -253,8 +253,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Two loopback addresses per node, in a block that follows from the number: first the
-/// process id, so that runs beside each other seldom meet.
+/// Two loopback addresses per node, in a block that follows from `number`. The first number is the
+/// process id, so runs at the same time seldom use the same block.
 fn places(nodes: usize, number: u32) -> Result<Vec<Place>, HostError> {
     let [.., high, low] = number.to_be_bytes();
     let place = |number: usize| {
@@ -298,7 +298,7 @@ mod tests {
 
         relay.set_cut(true);
         nodes[0].send_to(b"lost", advertised[1]).await.unwrap();
-        // Its own side still gets through, and is carried after the lost one.
+        // Its own side still gets through, and this datagram is carried after the lost one.
         nodes[0].send_to(b"two", advertised[2]).await.unwrap();
         nodes[2].recv_from(&mut buffer).await.unwrap();
         while relay.dropped() == 0 {

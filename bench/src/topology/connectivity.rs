@@ -1,11 +1,11 @@
-//! How many nodes have to go before the others cannot all reach each other.
+//! Vertex connectivity: how many nodes must be removed before some of the others cannot reach each
+//! other.
 //!
-//! By Menger's theorem that is the least number of ways without common nodes
-//! between two nodes that are not linked, and such ways are a maximum flow through
-//! nodes that let one unit pass. Not all pairs are needed ([EH84] Esfahanian and
-//! Hakimi, *On computing the connectivities of graphs and digraphs*): a least cut
-//! spares a node v, and then parts it from somebody, or takes it, and then parts
-//! one that sends to v from one that v sends to.
+//! By Menger's theorem this is the least number of ways without common nodes between two nodes that
+//! are not linked. It is computed as a maximum flow through nodes with capacity one. Not all pairs
+//! are needed ([EH84] Esfahanian and Hakimi, *On computing the connectivities of graphs and
+//! digraphs*). Take any node v. If a least cut does not have v, it separates v from some node. If
+//! it has v, it separates a node that sends to v from a node that v sends to.
 
 use petgraph::algo::dinics;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -13,8 +13,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::Topology;
 use crate::parallel;
 
-/// The vertex connectivity, exactly; N − 1 if everybody is linked to everybody.
-/// `tell` hears how many of how many flows are done.
+/// The exact vertex connectivity: N − 1 if all nodes are linked to each other. `tell` is called
+/// with the number of flows that are done and of all flows.
 pub fn vertex_connectivity(
     topology: &Topology,
     threads: u8,
@@ -37,7 +37,7 @@ pub fn vertex_connectivity(
     flows.into_values().chain(least_degree).min().unwrap_or(0)
 }
 
-/// The flows that suffice: none of them between nodes that are linked.
+/// The pairs of nodes whose flows suffice. None of them are linked.
 fn pairs(topology: &Topology) -> Vec<(u32, u32)> {
     let nodes = 0..topology.nodes() as u32;
     let Some(pivot) = nodes.clone().min_by_key(|node| degrees(topology, *node)) else {
@@ -49,7 +49,7 @@ fn pairs(topology: &Topology) -> Vec<(u32, u32)> {
     }
     for &sender in topology.senders(pivot) {
         let receivers = topology.neighbours(pivot).iter();
-        // Where links lead both ways, so do the ways.
+        // If links have both directions, one flow per pair suffices.
         let once = receivers.filter(|end| topology.is_directed() || sender < **end);
         pairs.extend(once.map(|&receiver| (sender, receiver)));
     }
@@ -58,13 +58,13 @@ fn pairs(topology: &Topology) -> Vec<(u32, u32)> {
     pairs
 }
 
-/// The fewer of those that a node sends to and those that send to it.
+/// The smaller of two numbers: the nodes that a node sends to, and the nodes that send to it.
 fn degrees(topology: &Topology, node: u32) -> usize {
     let (ahead, back) = (topology.neighbours(node), topology.senders(node));
     ahead.len().min(back.len())
 }
 
-/// Every node as an arc for one unit, and every link as one too.
+/// A network in which each node and each link is an arc with capacity one.
 fn network(topology: &Topology) -> DiGraph<(), u32> {
     let nodes = 0..topology.nodes() as u32;
     let within = nodes.clone().map(|node| (entering(node), leaving(node), 1));

@@ -1,4 +1,4 @@
-//! How far nodes are from each other, by breadth-first search.
+//! Distances between nodes, by breadth-first search.
 
 use super::Topology;
 use crate::parallel;
@@ -6,9 +6,9 @@ use crate::parallel;
 /// The distances between all ordered pairs of different nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distances {
-    /// The greatest.
+    /// The greatest distance.
     pub diameter: u32,
-    /// The average; none for a lone node.
+    /// The average distance; none for a lone node.
     pub mean: Option<f64>,
 }
 
@@ -33,8 +33,8 @@ pub fn breadth_first(topology: &Topology, source: u32) -> Vec<Option<u32>> {
 }
 
 impl Distances {
-    /// Of all pairs; none if a node cannot reach another. `tell` hears how many
-    /// of how many sources are done.
+    /// The distances of all pairs; none if a node cannot reach another. `tell` is called with the
+    /// number of sources that are done and of all sources.
     pub fn of(topology: &Topology, threads: u8, tell: impl Fn(u64, u64) + Sync) -> Option<Self> {
         let sources = match topology.name().is_vertex_transitive() {
             true => 1,

@@ -1,4 +1,4 @@
-//! How many nodes can fail at random before the others fall apart.
+//! How many nodes can fail at random before the others are not connected any more.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -10,23 +10,23 @@ use crate::parallel;
 /// The parts that threads take in turn.
 const CHUNKS: u64 = 50;
 
-/// Random sets of nodes that fail. A trial's set of f is part of its set of f + 1.
+/// Random sets of nodes that fail. In each trial the set of f nodes is part of the set of f + 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Trials {
-    /// How many.
+    /// The number of trials.
     pub count: u64,
-    /// Draws the sets.
+    /// The seed of the random sets.
     pub seed: u64,
-    /// How many threads.
+    /// The number of threads.
     pub threads: u8,
 }
 
 impl Trials {
-    /// The largest f up to which, in `share` of the trials, the others still all
-    /// reach each other. `tell` hears which f is tried.
+    /// The largest f up to which, in `share` of the trials, the other nodes all reach each other.
+    /// `tell` is called with each f that is tried.
     ///
-    /// Sought upwards by an eighth, then exactly: above it the share rises again,
-    /// since the last one who is left is connected.
+    /// The search goes up by an eighth, and then looks for the exact number. The share rises again
+    /// above it, since the last remaining node is connected.
     pub fn survived(self, topology: &Topology, share: f64, tell: impl Fn(u32)) -> u32 {
         let most = topology.nodes() as u32 - 1;
         let is_enough = |failures: u32| {
@@ -52,8 +52,8 @@ impl Trials {
         good
     }
 
-    /// In which share of the trials the others all reach each other when so many
-    /// nodes have failed, less than all.
+    /// The share of trials in which the other nodes all reach each other after `failures` nodes
+    /// have failed, which must be fewer than all.
     pub fn connected_share(self, topology: &Topology, failures: u32) -> f64 {
         let counts = parallel::map(
             CHUNKS,
@@ -74,12 +74,12 @@ impl Trials {
     }
 }
 
-/// Who failed in one trial, with the memory to look at it.
+/// One trial: the nodes that failed, and the memory for a search among the others.
 struct Trial {
-    /// The first of these failed.
+    /// All nodes in random order. The first `failures` of them have failed.
     order: Vec<u32>,
     failures: usize,
-    /// Failed, or seen by the search.
+    /// For each node, whether it has failed or the search has seen it.
     is_closed: Vec<bool>,
     open: Vec<u32>,
 }
@@ -100,7 +100,7 @@ impl Trial {
         self.failures = failures as usize;
         self.order.clear();
         self.order.extend(0..self.is_closed.len() as u32);
-        // All of it, so that one failure more is the same ones and another.
+        // Shuffle all nodes, so that one more failure adds a node to the same set.
         self.order.shuffle(&mut random);
     }
 
@@ -109,7 +109,7 @@ impl Trial {
             && (!topology.is_directed() || self.reaches_all(|node| topology.senders(node)))
     }
 
-    /// Whether the first live node reaches all the live.
+    /// Whether the first live node reaches all live nodes.
     fn reaches_all<'a>(&mut self, ends: impl Fn(u32) -> &'a [u32]) -> bool {
         let (failed, live) = self.order.split_at(self.failures);
         self.is_closed.fill(false);

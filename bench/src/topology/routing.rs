@@ -1,4 +1,4 @@
-//! The shipped router `binomial` against breadth-first search.
+//! The shipped router `binomial` compared with breadth-first search.
 
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::router::{Binomial, Router};
@@ -7,21 +7,21 @@ use binomesh_routing::shape::{Fanout, Shape};
 use super::distance::breadth_first;
 use super::{Name, Topology};
 
-/// Hops from rank 0 to all others; the graph looks the same from everywhere.
+/// The hops from rank 0 to all other ranks. The graph looks the same from every rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comparison {
-    /// How many destinations there are.
+    /// The number of destinations.
     pub destinations: u32,
-    /// To how many the router promises another number than the search finds.
+    /// For how many destinations router and search disagree.
     pub differing: u32,
-    /// The sum of what the router promises.
+    /// The sum of the hops that the router promises.
     pub routed: u64,
-    /// The sum of what the search finds.
+    /// The sum of the hops that the search finds.
     pub shortest: u64,
 }
 
 impl Comparison {
-    /// Of the binomial graph of `population`.
+    /// Compare router and search in the binomial graph of `population`.
     pub fn of(population: Population) -> Self {
         let topology = Topology::new(Name::Bmg, population, Fanout::TWO);
         let shape = Shape::new(population, Fanout::TWO);

@@ -18,7 +18,7 @@ fn graph(name: Name, nodes: u32, fanout: u32) -> Topology {
     Topology::new(name, population.unwrap(), fanout.unwrap())
 }
 
-/// A graph of these links; of arcs, if they lead one way.
+/// A graph with these links, or with these arcs if it is directed.
 fn drawn(nodes: u32, links: &[(u32, u32)], is_directed: bool) -> Topology {
     let population = Population::new(nodes).unwrap();
     let ahead = Arcs::new(population, |rank, ends| {
@@ -47,7 +47,7 @@ fn distances(topology: &Topology) -> (u32, f64) {
     (found.diameter, found.mean.unwrap())
 }
 
-/// Whether the others all reach each other without `failed`, a set of bits.
+/// Whether the other nodes all reach each other without `failed`, a set of bits.
 fn is_connected_without(topology: &Topology, failed: u32) -> bool {
     let reached = |ends: &dyn Fn(u32) -> Vec<u32>| {
         let all = (1_u32 << topology.nodes()) - 1;
@@ -68,7 +68,7 @@ fn is_connected_without(topology: &Topology, failed: u32) -> bool {
         && reached(&|node| topology.senders(node).to_vec())
 }
 
-/// The fewest nodes without which the others fall apart, by trying all sets.
+/// The fewest nodes whose removal disconnects the others, by trying all sets.
 fn least_cut(topology: &Topology) -> usize {
     let nodes = topology.nodes();
     let sets = (0..1_u32 << nodes).filter(|set| (set.count_ones() as usize) < nodes - 1);
@@ -83,7 +83,7 @@ fn the_binomial_graph_is_the_one_that_the_overlay_builds() {
         let population = Population::new(nodes).unwrap();
         let order: Vec<u32> = (0..nodes).collect();
         let topology = graph(Name::Bmg, nodes, 2);
-        // Two levels may lead to one neighbour: tables are filled from the graph.
+        // Two levels may lead to the same neighbour. Tables are filled from the graph.
         let table = |me: u32, there: fn(Rank, u32, Population) -> Rank| -> Vec<Option<u32>> {
             let fingers =
                 (0..population.levels()).map(|level| there(Rank(me), 1 << level, population));
@@ -147,7 +147,7 @@ fn connectivity_of_random_graphs_is_that_of_trying_all_sets() {
 
 #[test]
 fn a_cut_may_take_the_node_with_the_fewest_links() {
-    // Two of six, all linked among themselves, and one between with two links to each.
+    // Two cliques of six nodes, and one node between them with two links to each.
     let six = |first: u32| (first..first + 6).flat_map(move |a| (first..a).map(move |b| (a, b)));
     let between = [(12, 0), (12, 1), (12, 6), (12, 7)];
     let links: Vec<_> = six(0).chain(six(6)).chain(between).collect();
@@ -170,7 +170,7 @@ fn connectivity_of_the_binomial_graph_is_its_degree() {
 
 #[test]
 fn a_sibling_tree_is_not_as_connected_as_the_paper_says() {
-    // [SFT06] says k. A full tree has min(k, 3); a last level of one hangs on one parent.
+    // [SFT06] says k. A full tree has min(k, 3), and a last level of one node hangs on one parent.
     for (nodes, fanout, expected) in [(31, 2, 2), (40, 3, 3), (85, 4, 3), (32, 2, 1), (86, 4, 1)] {
         let found = connectivity(&graph(Name::Sibling, nodes, fanout));
         assert_eq!(found, expected, "N={nodes} k={fanout}");
@@ -241,7 +241,7 @@ fn failures_that_are_survived_are_those_of_the_definition() {
     );
     assert!(TRIALS.connected_share(&bmg, survived) >= 0.99);
     assert!(TRIALS.connected_share(&bmg, survived + 1) < 0.99);
-    // Everybody linked to everybody.
+    // All nodes are linked to each other.
     assert_eq!(TRIALS.survived(&graph(Name::Bmg, 5, 2), 0.99, |_| {}), 4);
 }
 

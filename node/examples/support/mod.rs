@@ -7,10 +7,10 @@ use binomesh::certificate::{Authority, Validity};
 use binomesh::{Node, NodeConfig};
 use tempfile::TempDir;
 
-/// What an example returns.
+/// The result of an example.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// How long an example waits for something that takes less than a second.
+/// How long an example waits for events that usually take less than a second.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Nodes that know each other, and the folder with their certificates.

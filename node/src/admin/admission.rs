@@ -1,4 +1,4 @@
-//! Who may read metrics from elsewhere.
+//! Which clients on other hosts may read metrics.
 //!
 //! ```text
 //!   metrics_tls           TLS with the node's certificate; the client has a monitor's
@@ -6,8 +6,8 @@
 //!   neither               plain HTTP, on a loopback address alone
 //! ```
 //!
-//! A node's own certificate is none of a monitor. All of it is read again at SIGHUP; who was
-//! admitted before finishes its request and has to come again.
+//! A node's own certificate is not a monitor's. Certificates and token are read again at SIGHUP; a
+//! client that was admitted before finishes its request and has to connect again.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -24,14 +24,15 @@ use crate::files;
 use crate::settings::NodeConfig;
 use crate::spiffe::monitor_form;
 
-/// The application protocol that clients may name.
+/// The application protocol that clients may offer.
 const PROTOCOL: &[u8] = b"http/1.1";
-/// The fewest characters of a token: 96 bits, if it is base64. A guess.
+/// The fewest characters of a token: 96 bits, if it is base64. A guess: a shorter token could be
+/// found by trial.
 const TOKEN_LEAST: usize = 16;
-/// The most.
+/// The most characters of a token.
 const TOKEN_MOST: usize = 4096;
 
-/// Nobody can be admitted: nothing is served.
+/// Why no client can be admitted. No metrics are served then.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
     /// The node's own certificate cannot be used.
@@ -40,28 +41,28 @@ pub enum AdmissionError {
     /// The token cannot be used.
     #[error("`metrics_token_file` ({file}): {problem}", file = .file.display())]
     Token {
-        /// The file.
+        /// The token's file.
         file: PathBuf,
         /// The problem with the file, and its remedy.
         problem: TokenProblem,
     },
-    /// There can be no TLS with these credentials.
+    /// These credentials do not allow TLS.
     #[error(
         "cannot serve metrics over TLS: {0}; issue the certificate anew with `binomesh ca issue`"
     )]
     Tls(#[from] rustls::Error),
 }
 
-/// What is wrong with a file that should hold a token.
+/// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenProblem {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Unreadable(#[from] io::Error),
-    /// Everybody on the host can read it.
+    /// Every user of the host can read the file.
     #[error("has mode {0:04o}, so every user may read it; chmod 640 it, and make a new one")]
     Shared(u32),
-    /// It is no token.
+    /// The file holds no valid token.
     #[error(
         "holds {0}; write one line of {TOKEN_LEAST} to {TOKEN_MOST} letters, digits and signs, such as of `openssl rand -base64 24`"
     )]
@@ -91,7 +92,7 @@ impl Token {
             return Err(TokenProblem::Shared(mode));
         }
         let mut bytes = Vec::new();
-        // With the end of the line.
+        // The longest token and the end of its line.
         file.take(TOKEN_MOST as u64 + 3).read_to_end(&mut bytes)?;
         let token = bytes.trim_ascii();
         if token.is_empty() {
@@ -115,12 +116,12 @@ impl Token {
 pub struct Admission {
     tls: TlsAcceptor,
     token: Option<Token>,
-    /// Told when others are in force.
+    /// Cancelled when newer rules are in force.
     outdated: CancellationToken,
 }
 
 impl Admission {
-    /// What the settings say; none if metrics are plain. Reads the credentials.
+    /// The rules that the settings ask for; `None` if metrics are plain. Reads the credentials.
     pub fn load(config: &NodeConfig) -> Result<Option<Self>, AdmissionError> {
         match config.metrics.is_some() && config.has_guarded_metrics() {
             true => Self::of(config, &Credentials::load(config)?),
@@ -145,7 +146,7 @@ impl Admission {
         Self::new(&credentials.identity, read.transpose()?).map(Some)
     }
 
-    /// By the token, or else by the certificates of monitors.
+    /// Admits clients by the token, or else by the certificates of monitors.
     fn new(identity: &Identity, token: Option<Token>) -> Result<Self, AdmissionError> {
         let monitors = monitor_form(&identity.subject().trust_domain);
         let clients = token.is_none().then_some(&*monitors);
@@ -157,12 +158,12 @@ impl Admission {
         })
     }
 
-    /// Begins TLS.
+    /// The acceptor that begins TLS.
     pub(super) const fn tls(&self) -> &TlsAcceptor {
         &self.tls
     }
 
-    /// Told when others are in force.
+    /// Cancelled when newer rules are in force.
     pub(super) const fn outdated(&self) -> &CancellationToken {
         &self.outdated
     }

@@ -1,4 +1,4 @@
-//! Requests about collective operations.
+//! The requests of the admin API that call collective operations.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::settings::Inventory;
 /// How long after its deadline an outcome is still awaited.
 const LATE: Duration = Duration::from_secs(5);
 
-/// A collective operation, as a query says it.
+/// The query of a request for a collective operation.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CollectiveQuery {
@@ -94,7 +94,7 @@ impl CollectiveQuery {
     }
 }
 
-/// What happens if members are lost: `survivors`, `survivors:K`, `abort` or `wait`.
+/// Parse what happens if members are lost: `survivors`, `survivors:K`, `abort` or `wait`.
 pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
     match text.split_once(':').unwrap_or((text, "1")) {
         ("survivors", count) => match count.parse() {
@@ -109,7 +109,7 @@ pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
     }
 }
 
-/// Parts as a JSON object: by the names of their receivers, in base64.
+/// Parse the parts of a JSON object: base64 by the names of their receivers.
 fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, Refusal> {
     let remedy =
         "send a JSON object of parts in base64 by the names of their receivers, or nothing";

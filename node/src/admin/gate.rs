@@ -1,5 +1,5 @@
-//! The gate of a metrics port that is open to other hosts: TLS first, then the token if there
-//! is one. Who is refused is counted by reason, and told in the log once for each.
+//! The gate of a metrics port that is open to other hosts: TLS first, then the token if there is
+//! one. Refused clients are counted by reason, and each reason is logged once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,11 +21,11 @@ use super::admission::Admission;
 use crate::catalogue;
 use crate::recorded::{SharedRecorder, recording};
 
-/// How clients are admitted now.
+/// Admits clients by the rules in force.
 pub(super) struct Gate {
     now: RwLock<Admission>,
     recorder: SharedRecorder,
-    /// The reasons that the log has told of since the credentials were read.
+    /// The reasons that were logged since the credentials were last read.
     told: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -49,7 +49,7 @@ impl Gate {
         now.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on it goes by these.
+    /// Replace the rules.
     pub(super) fn renew(&self, admission: Admission) {
         let now = self.now.write();
         let mut now = now.unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Gate {
         former.outdated().cancel();
     }
 
-    /// TLS with a client, within `patience`; none if it is refused.
+    /// Do the TLS handshake with a client within `patience`; `None` if the client is refused.
     pub(super) async fn enter<T>(
         &self,
         io: T,
@@ -100,7 +100,7 @@ impl Gate {
     }
 }
 
-/// A request passes if its token is right, or if no token is set. Any other is refused and
+/// Let a request pass if its token is right, or if no token is set. Any other is refused and
 /// counted.
 pub(super) async fn admitted(
     State(gate): State<Arc<Gate>>,
@@ -118,7 +118,7 @@ pub(super) async fn admitted(
     (challenge, response).into_response()
 }
 
-/// Why a TLS handshake came to nothing, in the words of the metric's label.
+/// Why a TLS handshake failed, as the label of the metric.
 fn refusal(error: &io::Error) -> &'static str {
     use CertificateError::{
         ApplicationVerificationFailure, Expired, ExpiredContext, NotValidYet, NotValidYetContext,
@@ -140,7 +140,7 @@ fn refusal(error: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about a refusal.
+/// The operator's remedy for a refusal.
 fn remedy(reason: &str) -> &'static str {
     match reason {
         "token" => "send `Authorization: Bearer TOKEN` with what `metrics_token_file` holds",

@@ -1,4 +1,5 @@
-//! The port of metrics, bound before there is a node: it tells others where it is.
+//! The port of metrics. It is bound before the node starts, since the node tells its address to
+//! other nodes.
 
 use std::net::SocketAddr;
 
@@ -8,17 +9,17 @@ use super::AdminError;
 use super::admission::Admission;
 use crate::settings::NodeConfig;
 
-/// A bound port of metrics, and who is admitted to it.
+/// A bound port of metrics, and the rules of its admission.
 pub struct MetricsPort {
     pub(super) listener: TcpListener,
     pub(super) address: SocketAddr,
-    /// None: anybody on this host.
+    /// `None`: every user of this host is admitted.
     pub(super) admission: Option<Admission>,
 }
 
 impl MetricsPort {
-    /// Bind it where `config` says, if it does, and note the address there: port 0 takes a free
-    /// one.
+    /// Bind the port that `config` names, if it names one, and note the address there: port 0 takes
+    /// a free one.
     pub async fn bind(config: &mut NodeConfig) -> Result<Option<Self>, AdminError> {
         config.check_metrics()?;
         let Some(address) = config.metrics else {

@@ -1,4 +1,4 @@
-//! Requests that push: the body is what is pushed, read as fast as it gets away.
+//! Requests that push: the body is the file or stream, read as fast as the node can send it.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use tokio_util::io::StreamReader;
 use super::{Door, Parameters, Refusal};
 use crate::push::{PushError, PushOptions, send};
 
-/// For how long what nobody wants any more is read. A guess: an answer is read sooner.
+/// How long the rest of a failed push is still read. A guess: a client reads the answer sooner.
+/// With less, a slow client may lose the answer.
 const RUN_OUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Deserialize)]
@@ -57,10 +58,11 @@ pub(super) async fn push(
     }
 }
 
-/// Read on for a while: whoever still sends when the connection is closed may not read why.
+/// Read on for a while: a client that still sends when the connection is closed may not get to read
+/// the reason.
 async fn let_run_out(mut source: impl AsyncRead + Unpin) {
     let mut nowhere = tokio::io::sink();
-    // However it ends, nobody waits for it.
+    // The result does not matter: no caller waits for it.
     let _ = tokio::time::timeout(RUN_OUT, tokio::io::copy(&mut source, &mut nowhere)).await;
 }
 

@@ -1,4 +1,4 @@
-//! Requests that send.
+//! The requests of the admin API that send messages.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::topic::{self, Topic};
 /// How long after its deadline a receipt is still awaited.
 const LATE: Duration = Duration::from_secs(5);
 
-/// How a message is sent, as a query says it.
+/// The query of a request that sends a message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SendQuery {
@@ -63,7 +63,7 @@ fn bad(error: impl ToString, remedy: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, error, remedy)
 }
 
-/// What is asked for, and how it is to be sent.
+/// The query of a request, and the send options that it asks for.
 fn asked(query: Parameters<SendQuery>) -> Result<(SendQuery, SendOptions), Refusal> {
     let Query(query) = query?;
     let options = query.options()?;
@@ -124,7 +124,7 @@ pub(super) struct ReplyQuery {
     id: String,
 }
 
-/// Answer a message that asked for it.
+/// Answer a message that asks for it.
 pub(super) async fn reply(
     State(door): State<Door>,
     query: Parameters<ReplyQuery>,

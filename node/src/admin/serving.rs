@@ -1,11 +1,12 @@
-//! Serving HTTP over so many connections at once and no more.
+//! Serves HTTP over a limited number of connections.
 //!
-//! A connection without a request makes room for a new one, the oldest of whoever has most of
-//! them first; it is closed after a while anyhow. One with a request that runs, such as an open
-//! subscription, makes room for nobody: if there are only such, further ones wait.
+//! An idle connection, one without a request, makes room for a new one: the oldest of the client
+//! that has most of them goes first. After a while it is closed in any case. A connection whose
+//! request still runs, such as an open subscription, makes no room: if there are only such
+//! connections, new ones wait.
 //!
-//! Behind a [`Gate`] a connection begins with TLS, which is within the same bounds: one that
-//! has not ended it yet has no request.
+//! Behind a [`Gate`] a connection begins with TLS, within the same bounds: until the handshake has
+//! ended it counts as idle.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,19 +29,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
 
-/// How long a connection may go without a whole request head. A guess: scrapers that come
-/// every 15 s connect anew each time.
+/// How long a connection may go without a whole request head. A guess: scrapers that come every 15
+/// s connect again each time. With more, idle clients hold connections longer.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long a connection over TLS may last: a certificate that ends, or is revoked by a list
-/// that comes late, goes on for no longer, but for an answer that is under way.
+/// How long a connection over TLS may last. This bounds the use of a certificate that expires or is
+/// revoked meanwhile, except for an answer that is under way.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long an answer that is under way may last after that. A guess: longer than scrapers wait
-/// for one as a rule. Whoever does not read it would stay for ever.
+/// How long an answer that is under way may last after that. A guess: longer than scrapers usually
+/// wait for one. Without this, a client that does not read would stay for ever.
 const LAST: Duration = Duration::from_secs(10);
-/// The longest request head in bytes, and what is read ahead of a body.
+/// The most bytes of a request head, and the most that are read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// Who connects, as far as it is known: local users of a socket are not told apart.
+/// The address of a client, if it is known: local users of a socket are not told apart.
 pub(super) trait Origin {
     fn origin(&self) -> Option<IpAddr>;
 }
@@ -57,16 +58,16 @@ impl Origin for tokio::net::unix::SocketAddr {
     }
 }
 
-/// What is served where, and within which bounds.
+/// A listener, the routes that it serves, and its bounds.
 pub(super) struct Server<L> {
     pub(super) listener: L,
     pub(super) router: Router,
     pub(super) places: Places<Option<IpAddr>>,
-    /// Counts how often all connections had requests.
+    /// Counts how often a new connection had to wait, since all others had requests.
     pub(super) waits: Counter,
-    /// Counts connections without a request that made room.
+    /// Counts idle connections that made room.
     pub(super) crowded_out: Counter,
-    /// Who is admitted, over TLS; anybody, over plain HTTP, if none.
+    /// Admits clients over TLS; without it, every client is served over plain HTTP.
     pub(super) gate: Option<Arc<Gate>>,
 }
 
@@ -75,7 +76,7 @@ where
     L: Listener,
     L::Addr: Origin,
 {
-    /// Serve until `stop`; then open requests are waited for.
+    /// Serve until `stop`; then wait for the open requests.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
@@ -107,7 +108,7 @@ where
     }
 }
 
-/// A place of `places`, once there is one.
+/// Take a place of `places`, as soon as there is one.
 async fn place(
     places: &Places<Option<IpAddr>>,
     origin: Option<IpAddr>,
@@ -130,7 +131,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// TLS first, and no longer than what admitted it is in force, but for [`LAST`].
+    /// Do the TLS handshake and serve the connection. It ends when newer rules of admission are in
+    /// force, or after [`LIFE`]; a request that runs then gets [`LAST`] more.
     async fn run_behind<T>(self, gate: Arc<Gate>, io: T, from: Option<IpAddr>)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -159,8 +161,8 @@ impl Connection {
         }
     }
 
-    /// Until the client ends it, its place goes to another, or it is `over`: then a request
-    /// that runs is finished.
+    /// Serve until the client ends the connection or its place goes to another. When it is `over`,
+    /// only the request that runs is finished.
     async fn run<T>(self, io: T, over: CancellationToken)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -178,7 +180,7 @@ impl Connection {
             .max_buf_size(HEAD_BYTES)
             .serve_connection(TokioIo::new(io), service);
         let mut serving = std::pin::pin!(serving);
-        // What a client does wrong is its own affair.
+        // Errors of the client's making are ignored.
         tokio::select! {
             _ = serving.as_mut() => return,
             () = lost.cancelled() => return self.crowded_out.increment(1),
@@ -192,7 +194,7 @@ impl Connection {
     }
 }
 
-/// A request that runs: its connection makes no room.
+/// A request that runs; its connection makes no room.
 struct Busy(Arc<Place<Option<IpAddr>>>);
 
 impl Busy {
@@ -201,8 +203,9 @@ impl Busy {
         Self(place.clone())
     }
 
-    /// It runs until its response has been handed to the connection, which has yet to send the
-    /// rest of it: whoever does not read keeps nobody out.
+    /// Keep the request running until its response has been handed to the connection. The rest that
+    /// the connection still has to send does not count, so a client that does not read keeps no
+    /// other client out.
     fn until_sent(self, response: Response) -> Response {
         response.map(|body| {
             let held = body.map_frame(move |frame| {
@@ -253,7 +256,8 @@ mod tests {
     }
 
     impl Bed {
-        /// A server of `/short`, `/endless` and `/long`, a body that no buffer holds.
+        /// A server with the routes `/short`, `/endless`, and `/long`, whose body no buffer can
+        /// hold.
         async fn new(connections: usize) -> Self {
             let endless = async || {
                 let first = stream::once(async { Ok::<_, std::io::Error>("begun\n") });
@@ -303,10 +307,10 @@ mod tests {
         assert_eq!(&begun, b"HTTP/1.1 200 OK");
     }
 
-    /// Everything that comes until the other side ends the connection.
+    /// Read all bytes until the other side ends the connection.
     async fn to_its_end(mut stream: TcpStream) {
         let mut all = Vec::new();
-        // It may be reset.
+        // The connection may be reset.
         let _ = stream.read_to_end(&mut all).await;
     }
 
@@ -317,7 +321,7 @@ mod tests {
         for _ in 0..6 {
             held.push(bed.connect().await);
         }
-        // One that has sent half a head is no better.
+        // A connection that has sent half a head counts as idle, too.
         let mut half = bed.connect().await;
         half.write_all(b"GET /sh").await.unwrap();
         for _ in 0..3 {
@@ -347,7 +351,7 @@ mod tests {
         assert_eq!(&begun, b"HTTP/1.1 200 OK");
     }
 
-    /// Time goes on when nothing else happens.
+    /// The paused clock advances when nothing else happens.
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "the time of the test is paused")]
     async fn connections_that_send_nothing_end() {
@@ -355,7 +359,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         to_its_end(bed.connect().await).await;
         assert!(began.elapsed() >= IDLE);
-        // Also after a request.
+        // This also holds after a request.
         to_its_end(bed.ask("/short").await).await;
         assert!(began.elapsed() >= 2 * IDLE);
     }

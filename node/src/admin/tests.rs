@@ -46,7 +46,7 @@ fn target() -> TargetGroup {
     TargetGroup::new("node-7", "test.local", TargetState::Lost, place)
 }
 
-/// What the scripted loop was asked to send.
+/// A message that the scripted loop was asked to send.
 type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 
 /// An admin API in front of a scripted loop: it reports `report`, refuses

@@ -1,4 +1,4 @@
-//! Certificates of nodes and of monitors, and the files that they are handed out in.
+//! Certificates of nodes and of monitors, and the files in which they are handed out.
 //!
 //! ```text
 //!   spiffe://DOMAIN/node/NAME      opens links, answers them, and serves metrics
@@ -17,7 +17,7 @@ use super::{CertificateError, Validity, check_room, named, save};
 use crate::settings::check_name;
 use crate::spiffe::{monitor_form, node_uri};
 
-/// Whom a certificate is of.
+/// The role of a certificate's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -28,10 +28,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// Both.
+    /// All roles.
     pub const ALL: [Self; 2] = [Self::Node, Self::Monitor];
 
-    /// What it is called, and the files of its certificate and key.
+    /// The role's name, which is also that of the files of its certificate and key.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -56,8 +56,9 @@ impl Role {
         check_name(name).ok().map(|()| (role, name))
     }
 
-    /// Of its key. OpenSSL, and so curl, does not read the files of Ed25519 keys that are made
-    /// here: they hold the public half, too (RFC 5958).
+    /// The algorithm of the role's keys. Monitors use ECDSA, since OpenSSL, and so curl, cannot
+    /// read the files of Ed25519 keys that are made here: these hold the public half, too (RFC
+    /// 5958).
     fn algorithm(self) -> &'static SignatureAlgorithm {
         match self {
             Self::Node => &PKCS_ED25519,
@@ -65,7 +66,7 @@ impl Role {
         }
     }
 
-    /// A monitor answers nobody.
+    /// The permitted uses of the key. A monitor only acts as a client.
     fn usages(self) -> Vec<ExtendedKeyUsagePurpose> {
         match self {
             Self::Node => vec![
@@ -77,18 +78,18 @@ impl Role {
     }
 }
 
-/// A certificate, its key, and the authority to believe others by.
+/// A certificate, its key, and the authority by which its owner verifies others.
 pub struct Issued {
     /// The certificate.
     pub certificate_pem: String,
-    /// Its key.
+    /// The certificate's private key.
     pub key_pem: String,
     /// The authority's certificate.
     pub authority_pem: String,
 }
 
 impl Issued {
-    /// Whether no file is in the way of saving it without `force`.
+    /// Check that it can be saved without `force`: no file of these names exists.
     pub fn check_room(dir: &Path, role: Role) -> Result<(), CertificateError> {
         let [certificate, key] = files(role);
         check_room(dir, [&*key, &*certificate, "ca.pem"])
@@ -99,10 +100,10 @@ impl Issued {
         self.save_as(Role::Node, dir, force)
     }
 
-    /// The same, with files that are named by the role.
+    /// As [`Issued::save`], with files that are named by the role.
     pub fn save_as(&self, role: Role, dir: &Path, force: bool) -> Result<(), CertificateError> {
         let [certificate, key] = files(role);
-        // The certificate comes last: if another fails it is not handed out.
+        // The certificate is written last: if another file fails, no certificate is handed out.
         let files: [(&str, &str); 3] = [
             ("ca.pem", &self.authority_pem),
             (&key, &self.key_pem),
@@ -118,18 +119,18 @@ fn files(role: Role) -> [String; 2] {
 }
 
 /// The name for which scrapers verify the certificate of any node, whatever its address: most
-/// of them verify a host's name, and addresses change.
+/// scrapers verify a host's name, and addresses change.
 const SERVER_NAME: &str = "binomesh";
 
-/// An authority that certifies.
+/// An authority that can sign certificates.
 pub(super) struct Certifier<'a, S> {
     pub(super) issuer: &'a Issuer<'a, S>,
     pub(super) trust_domain: &'a str,
-    /// Its own certificate.
+    /// The authority's own certificate.
     pub(super) certificate_pem: &'a str,
 }
 
-/// A new key for somebody, and its certificate.
+/// Make a new key for this role and name, and its certificate.
 pub(super) fn leaf<S: SigningKey>(
     authority: &Certifier<'_, S>,
     role: Role,

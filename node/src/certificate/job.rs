@@ -25,27 +25,27 @@ use super::{CertificateError, Certifier, Issued, Role, Validity, authority_param
 use crate::files;
 use crate::settings::SecretSource;
 
-/// Bytes of a new secret.
+/// The bytes of a new secret.
 const NEW_BYTES: usize = 32;
-/// The fewest bytes: 128 bits.
+/// The fewest bytes of a secret: 128 bits.
 const LEAST_BYTES: usize = 16;
-/// The most digits. Guess: beyond any secret.
+/// The most digits of a secret. A guess: more than any secret has.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The most bytes that are read of a file: those, and the end of a line.
+/// The most bytes that are read of a file: these digits, and the end of a line.
 const FILE_BYTES_MAX: u64 = 2 * TEXT_BYTES_MAX as u64;
-/// The fewest different bytes. Of 16 random ones hardly ever fewer than 8 are different; in words,
-/// patterns and rows of zeros they are.
+/// The fewest different bytes of a secret. Of 16 random bytes hardly ever fewer than 8 differ;
+/// words, patterns and rows of zeros have fewer.
 const LEAST_DIFFERENT: usize = 8;
-/// How long a certificate of a process holds, in days.
+/// How long the certificate of a process is valid, in days.
 const VALID_DAYS: u32 = 30;
-/// From 1970 until 9999, which stands for "without an end" (RFC 5280, 4.1.2.5): the same in all
-/// processes, whatever their clocks.
+/// From 1970 until 9999, which stands for "without an end" (RFC 5280, 4.1.2.5). It is the same in
+/// all processes, independent of their clocks.
 const ENDLESS: Validity = Validity {
     from: 0,
     until: 253_402_300_799,
 };
 
-/// The secret of a job cannot be used.
+/// Why the secret of a job cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.
@@ -54,19 +54,19 @@ pub enum SecretError {
     /// The variable is not set, or is no text.
     #[error("is not set")]
     Unset,
-    /// There is a folder in the place of the file.
+    /// The path leads to a folder, not to a file.
     #[error("is a folder")]
     Folder,
-    /// Others could read the file.
+    /// Other users could read the file.
     #[error("has mode {0:04o}, so others may read it")]
     Shared(u32),
-    /// It is no secret.
+    /// The text is too weak for a secret.
     #[error("holds {0}")]
     Weak(&'static str),
     /// The secret was given where the name of its file belongs.
     #[error("is the secret itself, which others may see there")]
     Itself,
-    /// No certificate follows from it.
+    /// No certificate can be made from the secret.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
@@ -90,7 +90,7 @@ impl JobSecret {
         Ok(Zeroizing::new(digits.collect::<String>() + "\n"))
     }
 
-    /// Read it.
+    /// Read the secret from its source.
     pub fn read(source: &SecretSource) -> Result<Self, SecretError> {
         match source {
             SecretSource::File(path) => Self::parse(&private_text(path)?),
@@ -102,14 +102,14 @@ impl JobSecret {
         }
     }
 
-    /// A secret in hexadecimal digits.
+    /// Parse a secret of hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
         let digits = text.trim();
         let weak = |why| Err(SecretError::Weak(why));
         if digits.is_empty() {
             return weak("nothing");
         }
-        // A part of it would be another secret.
+        // A longer text is refused, not cut: a part of it would be another secret.
         if digits.len() > TEXT_BYTES_MAX {
             return weak("more than 4,096 digits");
         }
@@ -130,7 +130,7 @@ impl JobSecret {
         Ok(Self(bytes))
     }
 
-    /// The authority of the job of this id, the same in each process.
+    /// The authority of the job with this id, the same in each process.
     pub fn authority(&self, job_id: &str) -> Result<JobAuthority, CertificateError> {
         let trust_domain = trust_domain(job_id);
         let key = Derived(self.key(job_id)?);
@@ -179,7 +179,7 @@ impl JobAuthority {
     }
 }
 
-/// A key that is derived, rather than read.
+/// A signing key that is derived from the secret, rather than read from a file.
 struct Derived(Ed25519KeyPair);
 
 impl PublicKeyData for Derived {
@@ -198,7 +198,7 @@ impl SigningKey for Derived {
     }
 }
 
-/// The text of a file that nobody else may read.
+/// The text of a file that no other user may read.
 fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
     if std::fs::metadata(path)?.is_dir() {
         return Err(SecretError::Folder);
@@ -213,8 +213,8 @@ fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
     Ok(text)
 }
 
-/// The trust domain of a job id. Characters that no domain has become dashes; ids that have the same
-/// domain therefore still have different authorities.
+/// The trust domain of a job id. Characters that no domain has become dashes, so two ids may have
+/// one domain; they still have different authorities.
 fn trust_domain(job_id: &str) -> String {
     let plain = |letter: char| match letter.to_ascii_lowercase() {
         letter @ ('a'..='z' | '0'..='9' | '.' | '_') => letter,

@@ -1,5 +1,5 @@
-//! What an authority remembers in its folder: every certificate that it issued and
-//! those of them that it revoked, one file each, named by serial.
+//! The ledger in an authority's folder: every certificate that the authority issued or revoked, one
+//! file each, named by serial number.
 //!
 //! ```text
 //!   issued/SERIAL.pem     written before the certificate is handed out
@@ -15,7 +15,7 @@ use x509_parser::prelude::GeneralName;
 use super::{Authority, CertificateError, Issued, Role, Validity, private_dir, read, replace};
 use crate::state::wall_clock_seconds;
 
-/// The memory of the authority in a folder.
+/// The ledger of an authority in a folder.
 #[derive(Debug)]
 pub struct Ledger {
     dir: PathBuf,
@@ -26,32 +26,32 @@ pub struct Ledger {
 pub struct Entry {
     /// The name of the node or monitor.
     pub name: String,
-    /// Which of the two it is.
+    /// Whether its owner is a node or a monitor.
     pub role: Role,
     /// The certificate's serial number, hexadecimal.
     pub serial: String,
-    /// Its first second since 1970.
+    /// The first second of its validity, since 1970.
     pub from: i64,
-    /// Its last second.
+    /// The last second of its validity.
     pub until: i64,
     /// Whether it was revoked.
     pub revoked: bool,
 }
 
 impl Ledger {
-    /// The memory of the authority in `dir`.
+    /// The ledger of the authority in `dir`.
     pub fn of(dir: &Path) -> Self {
         let dir = dir.to_owned();
         Self { dir }
     }
 
-    /// Remember a certificate, before it is handed out.
+    /// Record a certificate before it is handed out.
     pub fn record(&self, issued: &Issued) -> Result<(), CertificateError> {
         let entry = entry(&issued.certificate_pem).map_err(CertificateError::Unreadable)?;
         self.write("issued", &entry.serial, &issued.certificate_pem)
     }
 
-    /// A certificate was not handed out after all.
+    /// Remove a certificate that was not handed out after all.
     pub fn forget(&self, issued: &Issued) -> Result<(), CertificateError> {
         let entry = entry(&issued.certificate_pem).map_err(CertificateError::Unreadable)?;
         let path = self
@@ -61,7 +61,7 @@ impl Ledger {
         fs::remove_file(&path).map_err(failed("remove", &path))
     }
 
-    /// All that was issued, by name.
+    /// All issued certificates, by name.
     pub fn list(&self) -> Result<Vec<Entry>, CertificateError> {
         let revoked = self.all("revoked")?;
         let is_revoked = |pem: &str| revoked.iter().any(|(other, _)| other == pem);
@@ -90,8 +90,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The list, PEM, of all that are revoked and have not expired. When `validity` ends the
-    /// next one is due.
+    /// Make the revocation list (PEM) of all revoked certificates that have not expired. The next
+    /// list is due when `validity` ends.
     pub fn revocation_list(
         &self,
         authority: &Authority,

@@ -109,7 +109,7 @@ fn saved(issued: &Issued, name: &str) -> (tempfile::TempDir, NodeConfig) {
     let dir = tempfile::tempdir().unwrap();
     issued.save(dir.path(), false).unwrap();
     let config = NodeConfig::new(name, dir.path(), dir.path());
-    // The folder must outlive the test's load, not more.
+    // The folder only has to outlive the test's load.
     (dir, config)
 }
 
@@ -160,7 +160,7 @@ fn credentials_that_cannot_work_name_file_and_remedy() {
 fn a_node_that_is_revoked_is_told_so_at_its_start() {
     let ca = authority();
     let [revoked, other] = ["n", "m"].map(|name| ca.issue(name, Validity::days(1)).unwrap());
-    // Overdue for its next update, and in force all the same.
+    // The list's next update is overdue, but the list is still in force.
     let past = Validity {
         from: 1_000_000,
         until: 2_000_000,
@@ -176,8 +176,8 @@ fn a_node_that_is_revoked_is_told_so_at_its_start() {
     }
 }
 
-/// An authority as they were made before their keys were in their names: all of one trust
-/// domain have one name.
+/// An authority as they were made before names contained keys: all authorities of one trust domain
+/// have one name.
 fn namesake() -> Authority {
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let validity = Validity::days(10);
@@ -210,7 +210,7 @@ fn two_authorities_of_a_cluster_have_two_names() {
     assert_ne!(subject(&authority()), subject(&authority()));
 }
 
-/// Whether they have one name or two, and in whatever order files name them.
+/// This holds for authorities with one name or two, in any order of the files.
 #[test]
 fn a_list_revokes_under_its_own_authority_alone() {
     for make in [namesake, authority] {
@@ -277,7 +277,7 @@ fn a_file_without_a_list_of_an_authority_is_no_list() {
         let error = load(text).unwrap_err();
         assert!(error.contains(wanted), "{text}: {error}");
     }
-    // As most tools write it.
+    // DER, which most tools write.
     let (_dir, config) = node_of(&issued, (&issued.authority_pem, ""));
     let der = |pem: &str| {
         let parsed = x509_parser::pem::parse_x509_pem(pem.as_bytes());
@@ -289,11 +289,11 @@ fn a_file_without_a_list_of_an_authority_is_no_list() {
     };
     let error = load(&der(&list));
     assert!(error.contains("revoked"), "{error}");
-    // Nobody would read the second.
+    // The second list would be ignored.
     let empty = ca.revoke(&[], Validity::days(1)).unwrap();
     let error = load(&[empty.as_bytes(), &der(&list)].concat());
     assert!(error.contains("no text"), "{error}");
-    // The last byte is of the signature.
+    // The last byte belongs to the signature.
     let mut forged = der(&empty);
     *forged.last_mut().unwrap() ^= 1;
     let (_dir, config) = node_of(&issued, (&issued.authority_pem, ""));
@@ -305,7 +305,7 @@ fn a_file_without_a_list_of_an_authority_is_no_list() {
     );
 }
 
-/// The signature of a list is looked at although nobody of that authority is there.
+/// The signature of a list is verified even if no member has a certificate of that authority.
 #[test]
 fn a_list_that_its_authority_has_not_signed_is_refused() {
     let (ca, other) = (authority(), authority());
@@ -336,7 +336,7 @@ fn a_list_beside_the_authority_needs_no_setting() {
     fs::write(dir.path().join("crl.pem"), list).unwrap();
     let error = Credentials::load(&config).err().unwrap().to_string();
     assert!(error.contains("revoked"), "{error}");
-    // A link that leads nowhere is no absence.
+    // A dangling link does not count as absent.
     let list = dir.path().join("crl.pem");
     fs::remove_file(&list).unwrap();
     std::os::unix::fs::symlink("nowhere", &list).unwrap();

@@ -20,8 +20,7 @@ use crate::graph::Graph;
 use crate::settings::{Bootstrap, Profile, Router, Seed, Signatures, Strategy};
 use crate::shape::Shape;
 
-/// The longest time that can be asked for: a year. What is added to the clock must
-/// not overflow it.
+/// The longest time that a flag takes: a year, so that its sum with the clock does not overflow.
 pub(super) const SECONDS_MAX: u64 = 365 * 24 * 3600;
 
 /// The names of the strategies, each with its help.
@@ -250,7 +249,7 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// What it is, and its name.
+    /// The role, and the name of the node or monitor.
     pub(super) fn named(&self) -> (Role, &str) {
         match (&self.monitor, &self.name) {
             (Some(monitor), _) => (Role::Monitor, monitor),
@@ -672,8 +671,7 @@ mod tests {
         }
     }
 
-    /// The commands of a document's `sh` blocks, in words. What a shell would put in the place
-    /// of a variable is `a`.
+    /// The commands in a document's `sh` blocks, split into words. Each shell variable becomes `a`.
     fn commands(text: &str) -> Vec<Vec<String>> {
         let mut inside = false;
         let mut found = Vec::new();
@@ -691,7 +689,7 @@ mod tests {
                     continue;
                 }
                 let rest = &shown[at..];
-                // Of a command in quotes for another host the rest is not its own.
+                // In a quoted command for another host, the quote ends the command.
                 let end = rest.find(['\'', ';', '|', '&', '<', '>']);
                 let rest = &rest[..end.unwrap_or(rest.len())];
                 let words = rest
@@ -707,7 +705,7 @@ mod tests {
         found
     }
 
-    /// How many commands a document has, all of which parse.
+    /// The number of commands in a document, all of which must parse.
     fn parsed(path: &std::path::Path) -> usize {
         let text = std::fs::read_to_string(path).expect("readable");
         let commands = commands(&text);

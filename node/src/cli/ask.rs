@@ -1,4 +1,4 @@
-//! The client commands.
+//! The commands that ask nodes: `status`, `topology`, `send`, `broadcast`, `leave`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,18 +22,18 @@ use crate::settings::NodeConfig;
 use crate::state::wall_clock_seconds;
 use crate::topic;
 
-/// How long a node may take to answer a question about itself.
+/// The time that a node has to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How long a node may take before the next is asked as well, where one is needed.
+/// Where one answer is enough, the time after which the next node is asked as well.
 const STAGGER: Duration = Duration::from_millis(20);
-/// The socket of a host's one node.
+/// The admin socket of a host that runs one node.
 const USUAL_SOCKET: &str = "/run/binomesh/admin.sock";
-/// So many nodes are asked at once.
+/// The most nodes that are asked at once.
 const AT_ONCE: usize = 256;
 /// How much longer than its deadline a receipt is awaited.
 const LATE: Duration = Duration::from_secs(10);
 
-/// The clients that the flags mean: one, or all of a cluster.
+/// The clients of the nodes that the flags name: one node, or all of a cluster.
 pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
     let dir = match whom(target, |name| std::env::var(name).ok())? {
         Whom::Node(endpoint) => {
@@ -58,7 +58,7 @@ pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure>
     }
 }
 
-/// Whom to ask.
+/// The nodes to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum Whom {
     /// One node.
@@ -67,7 +67,7 @@ enum Whom {
     Cluster(PathBuf),
 }
 
-/// What the flags say; else the environment; else the usual socket, if it is there.
+/// The nodes that the flags name, else the environment, else the usual socket if it exists.
 fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Whom, Failure> {
     let variable = |name| variable(name).filter(|value| !value.is_empty());
     if let Some(endpoint) = &target.admin {
@@ -101,8 +101,8 @@ fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Wh
     })
 }
 
-/// The one node that is meant, or the first of a cluster that answers. The next is asked if
-/// one does not answer, and as well if it takes its time: it may hang.
+/// The node that the flags name, or the first of a cluster that answers. The next node is asked
+/// when one fails, and also when one takes long, since it may hang.
 pub(super) async fn one(target: &Target) -> Result<Client, Failure> {
     first(clients(target)?).await
 }
@@ -147,7 +147,8 @@ pub(super) async fn bounded<T>(
     }
 }
 
-/// What each of these nodes answers, in their order. All are asked at once: some may hang.
+/// The answers of these nodes, in the nodes' order. All nodes are asked at once, since some may
+/// hang.
 pub(super) fn answers<T, A>(
     clients: Vec<(String, Client)>,
     ask: impl Fn(Client) -> A,
@@ -158,7 +159,7 @@ where
     stream::iter(asked(clients, ask)).buffered(AT_ONCE)
 }
 
-/// The same, as the answers come.
+/// The answers of these nodes, in the order in which they come.
 pub(super) fn answers_as_they_come<T, A>(
     clients: Vec<(String, Client)>,
     ask: impl Fn(Client) -> A,
@@ -251,7 +252,7 @@ pub(super) fn described(status: &Status) -> String {
     )
 }
 
-/// What ends soon, or has ended.
+/// A warning if a credential ends soon, or has ended.
 fn ending(term: &CredentialTerm, now: i64) -> Option<String> {
     let (document, left) = (term.document.replace('_', " "), term.left(now));
     match term.stage(now) {
@@ -266,7 +267,8 @@ struct Topology {
     nodes: Vec<NodeReport>,
 }
 
-/// Dead nodes of a cluster are left out, with a word on standard error.
+/// Print the tables of the nodes. Dead nodes of a cluster are left out, with a line on standard
+/// error.
 pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), Failure> {
     let mut nodes = Vec::new();
     let mut outcome = Ok(());
@@ -339,7 +341,7 @@ fn payload(message: &Payload) -> Result<Vec<u8>, Failure> {
     whole(file).map_err(|error| failed(&path.display().to_string(), error))
 }
 
-/// All that can be read, if that may be sent.
+/// All bytes of a source, if they are not too many for one message.
 fn whole(from: impl Read) -> std::io::Result<Vec<u8>> {
     const MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES;
     let mut bytes = Vec::new();
@@ -371,7 +373,7 @@ pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
     receipt(sending, &flags.message, flags.allow_none).await
 }
 
-/// There was no other member to send to.
+/// The failure of a message without any receiver.
 pub(super) fn nobody() -> Failure {
     Failure::failed(
         "sent to nobody: this node knows no other member; see `status`, or give --allow-none if \
@@ -442,14 +444,14 @@ fn told(receipt: &Receipt) -> String {
         text.push_str(&format!(
             "\n{names} ({}):\n  {}",
             reply.count,
-            // Nothing in it looks like a line of ours.
+            // Indented, so that no line of an answer looks like a line of this command.
             said.trim_end().replace('\n', "\n  ")
         ));
     }
     text
 }
 
-/// Whether all got it that were to.
+/// Whether all members that were to get the message have it, as the command's outcome.
 fn judged(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failure> {
     if receipt.is_complete() {
         let is_for_none = receipt.expected_count == 0;
@@ -485,7 +487,7 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
     let [(name, client)] = clients.as_slice() else {
         return Err(Failure::usage("which node is to leave? give --node NAME"));
     };
-    // By its name, and not by the socket that it was asked through.
+    // The node is reported by its name, not by the socket through which it was asked.
     let status = bounded(client.status()).await;
     let name = &status.map_or_else(|_| name.clone(), |status| status.name);
     let drain = Duration::from_secs(flags.drain_seconds);
@@ -526,7 +528,7 @@ mod tests {
         assert!(error.contains("16777216"), "{error}");
     }
 
-    /// They accept and say nothing, as nodes that are stopped.
+    /// The nodes accept connections but never answer, like paused processes.
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "the clock of the test is paused")]
     async fn nodes_that_hang_are_waited_for_together() {

@@ -1,4 +1,4 @@
-//! `ca`: `init`, `issue`, `revoke` and `list`.
+//! The command `ca`: `init`, `issue`, `revoke` and `list`.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::certificate::{
 };
 use crate::state::{private_dir, replace};
 
-/// What a revocation list is called.
+/// The file name of a revocation list.
 const LIST: &str = "crl.pem";
-/// What the settings of a node are called.
+/// The file name of a node's settings.
 const SETTINGS: &str = "node.toml";
 
 pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
@@ -55,7 +55,8 @@ pub(super) fn ca(command: &CaCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was handed out is remembered before, and what was refused is not.
+/// Issue a certificate. It is recorded before it is handed out, and the record is removed if it
+/// could not be handed out.
 fn issue(
     dir: &Path,
     role: Role,
@@ -72,7 +73,7 @@ fn issue(
     let ledger = Ledger::of(dir);
     ledger.record(&issued)?;
     let handed_out = || {
-        // The certificate and its key come last: without them the other files harm nobody.
+        // The certificate and its key come last: the other files are harmless without them.
         let next = match role {
             Role::Node => prepared(out, name, &authority, &ledger)?,
             Role::Monitor => "nodes with `metrics_tls = true` show it their metrics".to_owned(),
@@ -95,8 +96,8 @@ fn issue(
     }
 }
 
-/// What a node needs besides its certificate: a revocation list, and settings unless it has
-/// some. Returns what can be done then.
+/// Write the files that a node needs besides its certificate: a revocation list, and settings
+/// unless they exist. Returns what the user can do next.
 fn prepared(
     out: &Path,
     name: &str,
@@ -108,8 +109,8 @@ fn prepared(
     if is_new {
         written_into(out, &settings, &settings_of(name))?;
     }
-    // Later lists take its place without other settings. None is promised, so it is not
-    // overdue before the authority ends.
+    // Later lists replace this one without a change of settings. No next list is announced, so this
+    // one is not overdue before the authority ends.
     let list = ledger.revocation_list(authority, authority.rest())?;
     written_into(out, &out.join(LIST), &list)?;
     let settings = settings.display();
@@ -119,7 +120,7 @@ fn prepared(
     })
 }
 
-/// Settings with which a node runs, as the first of its cluster.
+/// Settings with which a node can run, as the first of its cluster.
 fn settings_of(name: &str) -> String {
     format!(
         r#"# The node {name}. Paths are relative to this file. `deploy/node.toml` has all settings.
@@ -190,7 +191,7 @@ fn written(path: &Path, text: &str) -> Result<(), CertificateError> {
     })
 }
 
-/// As [`written`], into a folder that is made if need be.
+/// As [`written`], into a folder that is made if it does not exist.
 fn written_into(dir: &Path, path: &Path, text: &str) -> Result<(), CertificateError> {
     private_dir(dir).map_err(|source| CertificateError::File {
         doing: "create",

@@ -1,4 +1,4 @@
-//! `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
+//! The commands `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -19,7 +19,7 @@ use crate::collective::{CollectiveView, Number, Op};
 
 /// How much longer than its deadline an outcome is awaited.
 const LATE: Duration = Duration::from_secs(10);
-/// How often standard error says for whom it is waited.
+/// How often standard error names the members that are still missing.
 const NOTICE: Duration = Duration::from_secs(10);
 
 /// What this member comes with.
@@ -182,7 +182,7 @@ impl Which {
         }
     }
 
-    /// Call it, print the outcome as `text` has it, and say by the status how it went.
+    /// Call the operation, print the outcome as `text` formats it, and derive the exit status.
     async fn call(
         &self,
         request: &CollectiveRequest,
@@ -206,7 +206,7 @@ impl Which {
         ended(self.judged(&answer), written)
     }
 
-    /// How it went.
+    /// The exit status for an outcome.
     fn judged(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
         match (answer.agreed, answer.missing.is_empty()) {
             (false, _) => Err(Failure::timeout(format!(
@@ -219,17 +219,18 @@ impl Which {
                 (Some("completed") | None, _) => {
                     Err(Failure::failed(format!("decided{}", missing(answer))))
                 }
-                // Then who is late has not come before that.
+                // Here `late` members are those that had not arrived when the operation ended
+                // early.
                 (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(answer)))),
             },
         }
     }
 
-    /// Say from time to time who has not come, as far as the node knows.
+    /// Print from time to time which members have not arrived, as far as the node knows.
     async fn tell_who_is_missing(&self, client: &Client) -> Infallible {
         loop {
             tokio::time::sleep(NOTICE).await;
-            // If the node does not say there is nothing to tell.
+            // If the node does not answer, there is nothing to print.
             let views = bounded(client.collectives()).await.unwrap_or_default();
             let is_this = |view: &&CollectiveView| {
                 view.name == self.name && view.generation == self.generation
@@ -241,7 +242,7 @@ impl Which {
     }
 }
 
-/// Who is missing, by reason.
+/// The missing members, by reason.
 fn missing(answer: &CollectiveAnswer) -> String {
     let mut text = String::new();
     for state in ["dead", "left", "late", "lost"] {

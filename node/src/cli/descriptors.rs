@@ -1,21 +1,22 @@
-//! How many files and connections this process may have open at once.
+//! The limit of files and connections that this process may have open at once.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::Failure;
 
-/// What `up` needs for each of its nodes: its input, its output, and two connections. A guess.
+/// The descriptors that `up` needs for each of its nodes: the node's input, its output, and two
+/// connections. A guess: with less, a large cluster fails halfway through its start.
 const OF_A_NODE: u64 = 4;
-/// What it needs besides, as any command does.
+/// The descriptors that any command needs besides.
 const OF_ITSELF: u64 = 64;
 
-/// Raise the limit as far as this process may; those that it starts inherit it. The usual one
-/// is for programs that cannot use more.
+/// Raise the limit as far as this process may; child processes inherit it. The usual limit is meant
+/// for programs that cannot use more.
 pub(super) fn raise() -> Result<(), Failure> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        // Then it stays as it is.
+        // If this fails, the limit stays as it is.
         let _ = setrlimit(Resource::Nofile, limit);
     }
     match limit.current.filter(|limit| *limit < OF_ITSELF) {
@@ -27,7 +28,7 @@ pub(super) fn raise() -> Result<(), Failure> {
     }
 }
 
-/// Whether so many nodes can be started from here.
+/// Check that the limit allows to start `nodes` nodes from here.
 pub(super) fn check(nodes: u32) -> Result<(), Failure> {
     check_within(nodes, getrlimit(Resource::Nofile).current)
 }

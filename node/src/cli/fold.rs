@@ -1,10 +1,9 @@
-//! Many names in few words.
+//! Folds many names into a short host list.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Names as a short host list: those that differ in the number at their end alone share
-/// brackets.
+/// Names as a short host list: names that differ only in the number at their end share brackets.
 pub(super) fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut numbered: BTreeSet<(&str, usize, Option<u32>)> = BTreeSet::new();
     for name in names {

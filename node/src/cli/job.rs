@@ -6,7 +6,7 @@
 //!    └───────────── exit status ────────────┘  then the node leaves
 //! ```
 //!
-//! `exec` asks the kernel to end the command with us, however we end.
+//! `exec` asks the kernel to end the command when `run` ends, for any reason.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -22,9 +22,9 @@ use tokio::process::{Child, Command};
 use super::Failure;
 use super::run::Stop;
 
-/// How long a command may take to end when its node has ended.
+/// The time that a command has to end when its node has ended.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// The status of shells for a command that cannot be started.
+/// The status by which shells report a command that cannot be started.
 const NOT_STARTED: u8 = 127;
 
 #[derive(Debug, Args)]
@@ -39,11 +39,11 @@ pub(super) struct ExecFlags {
     pub(super) command: Vec<OsString>,
 }
 
-/// A command, and what it is told.
+/// A command, and the values that it gets in its environment.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) command: Vec<OsString>,
-    /// The node's place among how many, if it has one.
+    /// The node's place and the number of nodes, if the node has a place.
     pub(super) place: Option<(u32, u32)>,
     pub(super) admin_socket: Option<PathBuf>,
     /// The variable with the secret of the job. The command does not inherit it.
@@ -55,7 +55,7 @@ pub(super) struct Job {
 pub(super) struct JobEnd(u8);
 
 impl JobEnd {
-    /// Asked to end by a signal before it was started.
+    /// The end of a command that a signal prevented from starting.
     pub(super) fn before_start(signal: Signal) -> Self {
         Self(128_u8.saturating_add(signal.as_raw() as u8))
     }
@@ -66,7 +66,7 @@ impl JobEnd {
         Self(u8::try_from(code).unwrap_or(1))
     }
 
-    /// Its status as that of this process.
+    /// The command's status as the status of this process.
     pub(super) fn outcome(self) -> Result<(), Failure> {
         match self.0 {
             0 => Ok(()),
@@ -76,7 +76,7 @@ impl JobEnd {
 }
 
 impl Job {
-    /// Start it.
+    /// Start the command.
     pub(super) fn start(&self) -> Result<Running, Failure> {
         let itself = std::env::current_exe()
             .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
@@ -84,13 +84,13 @@ impl Job {
         let parent = std::process::id().to_string();
         command.args(["exec", "--parent", &parent, "--"]);
         command.args(&self.command);
-        // The settings of this node are not those of others that the command may start.
+        // Settings of this node must not reach other nodes that the command may start.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BINOMESH_") {
                 command.env_remove(name);
             }
         }
-        // It is not the service that the manager started.
+        // The command is not the service that the service manager started.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
             command.env_remove(name);
         }
@@ -113,14 +113,14 @@ impl Job {
     }
 }
 
-/// A command that runs.
+/// A command that is running.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
 }
 
 impl Running {
-    /// Wait for its end, and pass signals on meanwhile.
+    /// Wait for the command's end, and pass signals on to it meanwhile.
     pub(super) async fn ended(&mut self, stop: &mut Stop) -> Result<JobEnd, Failure> {
         loop {
             let signal = tokio::select! {
@@ -130,7 +130,7 @@ impl Running {
                 }
                 signal = stop.passed_on() => signal,
             };
-            // A terminal sends it to the command as well.
+            // A terminal sends these signals to the command as well.
             let is_from_keys = matches!(signal, Signal::INT | Signal::QUIT);
             if !(is_from_keys && std::io::stdin().is_terminal()) {
                 self.signal(signal);
@@ -138,7 +138,7 @@ impl Running {
         }
     }
 
-    /// Its node has ended: end it, too.
+    /// End the command, because its node has ended.
     pub(super) async fn end(&mut self) {
         self.signal(Signal::TERM);
         if tokio::time::timeout(FAREWELL, self.child.wait())
@@ -160,11 +160,11 @@ impl Running {
     }
 }
 
-/// Become the command, which the kernel ends when the process `parent` does.
+/// Become the command, which the kernel kills when the process `parent` ends.
 pub(super) fn exec(flags: &ExecFlags) -> Result<(), Failure> {
     let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     asked.map_err(|error| Failure::failed(format!("cannot watch the parent: {error}")))?;
-    // It may have ended before.
+    // The parent may have ended before the kernel was asked.
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     if parent != i32::try_from(flags.parent).ok() {
         return Err(Failure::failed(

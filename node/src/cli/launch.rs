@@ -12,11 +12,11 @@ use crate::launch::{self, Environment, Launcher, NODES_MAX, PORT, Placement, Req
 use crate::settings::{Bootstrap, NodeConfig, SecretSource, Seed};
 use crate::shape::Shape;
 
-/// The most bytes of a host file. Guess: 65,536 lines of 256 bytes.
+/// The most bytes of a host file. A guess: 65,536 lines of 256 bytes.
 const HOSTFILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A port. Kubernetes puts an address into `BINOMESH_PORT` if there is a Service called
-/// `binomesh`; that says nothing about the nodes.
+/// Parse a port. Kubernetes sets `BINOMESH_PORT` to an address if there is a Service called
+/// `binomesh`; such a value is no port of the nodes and is ignored.
 fn port(text: &str) -> Result<u16, String> {
     if text.contains("://") {
         return Ok(PORT);
@@ -74,7 +74,7 @@ pub(super) struct LaunchFlags {
 }
 
 impl LaunchFlags {
-    /// Where this process stands; nothing if it is not one of several.
+    /// The place of this process among the nodes of a launcher; `None` if it is not one of several.
     pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
         let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
         match self.bootstrap.filter(|_| !is_listed) {
@@ -117,7 +117,7 @@ impl LaunchFlags {
         Ok(Some(placement))
     }
 
-    /// The settings that follow from a place. `fanout` is that of the shape `binary`.
+    /// The settings that follow from a place. `fanout` is the one of the shape `binary`.
     pub(super) fn placed(
         &self,
         placement: &Placement,
@@ -160,8 +160,8 @@ impl LaunchFlags {
         Ok(Layer::placed(own.into_iter().chain(others)))
     }
 
-    /// What a node with a place has unless something else is said. Without a file, which would say
-    /// so, it has a folder of its own as well.
+    /// The defaults of a node with a place. Without a file that could name its folder, these
+    /// include a folder of its own.
     pub(super) fn defaults(placement: &Placement, has_folder: bool) -> Result<Layer, Failure> {
         let mut values = vec![("job_id", launch::job_id(&environment()))];
         if !has_folder {
@@ -174,7 +174,7 @@ impl LaunchFlags {
         Ok(Layer::defaults(values))
     }
 
-    /// The files in the folder of credentials, for the node of this name.
+    /// The settings for the files in the folder of credentials, for the node of this name.
     pub(super) fn certified(&self, name: Option<&str>) -> Vec<(&'static str, Option<String>)> {
         let Some(folder) = &self.credentials else {
             return Vec::new();
@@ -191,7 +191,7 @@ impl LaunchFlags {
     }
 }
 
-/// Entries as the settings take them.
+/// A list of entries in the form of the settings.
 fn list<'a>(peers: impl IntoIterator<Item = &'a Seed>) -> String {
     let quoted = peers
         .into_iter()
@@ -204,7 +204,7 @@ fn in_tree(placement: &Placement, shape: Shape) -> Vec<(&'static str, Option<Str
     let family = family(shape, placement.size(), placement.ordinal);
     let peer = |ordinal: u32| placement.peers.get(ordinal as usize);
     let seeds = family.seeds.iter().filter_map(|ordinal| peer(*ordinal));
-    // Three more, so that orphans of a dead node find a place above.
+    // Three more than needed, so that orphans of a dead node find room at another parent.
     let children = (family.widest + 3).clamp(16, 4096);
     vec![
         (
@@ -219,7 +219,7 @@ fn in_tree(placement: &Placement, shape: Shape) -> Vec<(&'static str, Option<Str
     ]
 }
 
-/// The text of a host file. What is larger than any list is not read on.
+/// The text of a host file. A file that is larger than any list is not read to its end.
 fn hosts_in(path: &Path) -> Result<String, Failure> {
     let failed = |problem: String| {
         let path = path.display();
@@ -239,7 +239,7 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The shape of the deployment tree; there is none if the nodes know each other.
+/// The shape of the deployment tree. Nodes that know each other from the start have none.
 pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
     match (shape, bootstrap) {
         (Some(shape), Bootstrap::Clique | Bootstrap::Graph) => Err(Failure::usage(format!(
@@ -250,19 +250,19 @@ pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape
     }
 }
 
-/// The variables of this process, with the name of the host.
+/// The variables of this process, and the name of the host.
 fn environment() -> Environment {
     let mut all: Environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     if let Ok(name) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-        // The variable may come from the host on which a job was submitted.
+        // The variable of that name may come from the host on which the job was submitted.
         all.insert("HOSTNAME".to_owned(), name.trim().to_owned());
     }
     all
 }
 
-/// The address of the own entry: this host must have it.
+/// The address of this node's own entry; this host must have that address.
 fn own_address(location: &str) -> Result<SocketAddr, Failure> {
     let failed = |problem: String| {
         Failure::failed(format!(
@@ -277,8 +277,8 @@ fn own_address(location: &str) -> Result<SocketAddr, Failure> {
     own.ok_or_else(|| failed("this host has none of its addresses".to_owned()))
 }
 
-/// The folder for what nodes without a settings file keep while they run; nobody else may use
-/// it.
+/// The folder for files that nodes without a settings file keep while they run. No other user may
+/// use it.
 fn runtime_folder() -> Result<PathBuf, Failure> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
     let own = rustix::process::getuid().as_raw();
@@ -306,14 +306,14 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The name from the flag, else from the list.
+/// The name from the flag, or else from the list.
 pub(super) fn name_of(placement: Option<&Placement>, given: Option<&String>) -> Option<String> {
     given
         .cloned()
         .or_else(|| placement.map(|placement| placement.me().name.clone()))
 }
 
-/// Whether the settings leave standard input to the command that `run` starts.
+/// Check that the settings leave standard input to the command that `run` starts.
 pub(super) fn check_stdin(config: &NodeConfig, has_command: bool) -> Result<(), Failure> {
     match has_command && config.watch_stdin {
         true => Err(Failure::usage(

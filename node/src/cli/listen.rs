@@ -1,4 +1,4 @@
-//! The command that subscribes, and answers.
+//! The command that subscribes, and answers messages.
 
 use std::pin::pin;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use super::output::{Output, in_a_line, note};
 use crate::client::SubscriptionEvent;
 use crate::report::{Delivery, GapView, Reply};
 
-/// How long what a command has written is read after its end.
+/// How long the remaining output of a command is read after its end.
 const REST: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
@@ -128,7 +128,7 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the flags say to a message whose origin waits for an answer.
+/// The answer that the flags give to a message whose origin waits for one.
 async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Vec<u8>>, Failure> {
     let mut answer = match (&flags.reply, &flags.exec) {
         (Some(text), _) => text.clone().into_bytes(),
@@ -141,8 +141,9 @@ async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Ve
     Ok(Some(answer))
 }
 
-/// What a command prints; if it fails, how. It is ended after `limit`, with all processes that
-/// it has started in its group: they may hold its output for ever.
+/// The output of a command; if the command fails, how it failed. After `limit` the command is
+/// killed with all processes that it has started in its group, since they could hold its output for
+/// ever.
 async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::failed(format!("cannot run {command:?}: {error}"));
     let payload = base64::engine::general_purpose::STANDARD
@@ -184,8 +185,8 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
             tokio::select! {
                 () = &mut talk => child.wait().await,
                 status = child.wait() => {
-                    // What it has written is there; who holds its output besides is not
-                    // waited for.
+                    // The command's output is there. Other processes that still hold the pipe are
+                    // not waited for.
                     let _ = tokio::time::timeout(REST, talk).await;
                     status
                 }
@@ -208,8 +209,8 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
     Ok(text)
 }
 
-/// All processes of a command, which end when this is dropped: it is a group of its own, so
-/// that a terminal tells it nothing.
+/// All processes of a command; they are killed when this is dropped. They form a process group of
+/// their own, so a terminal sends them no signals.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -218,7 +219,7 @@ impl Group {
         Self(pid.and_then(Pid::from_raw))
     }
 
-    /// The command has ended: what it leaves behind may go on.
+    /// The command has ended; processes that it left behind may go on.
     fn leave(mut self) {
         self.0 = None;
     }
@@ -227,20 +228,20 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // They may have ended just now.
+            // The processes may have ended just now.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
 }
 
-/// Read all that is written, and keep what comes first, as long as an answer may be: a command
-/// whose pipe were closed would end of it.
+/// Read all output, but keep only the beginning, up to the length of an answer. Closing the pipe
+/// instead would end the command.
 async fn drained(of: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     let Some(mut of) = of else {
         return;
     };
     let mut buffer = [0; 4096];
-    // What cannot be read is not there.
+    // A failed read counts as the end.
     while let Ok(count @ 1..) = of.read(&mut buffer).await {
         let room = Reply::MAX_BYTES.saturating_sub(kept.len());
         kept.extend(buffer.iter().take(count.min(room)));
@@ -301,7 +302,7 @@ mod tests {
         assert!(said.contains("--exec-seconds"), "{said}");
         let pid = std::fs::read_to_string(file).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        // Nobody may have waited for it yet.
+        // The parent may not have collected its status yet.
         let is_over = || state().map_or(true, |state| state.contains(") Z "));
         let over = async {
             while !is_over() {

@@ -1,7 +1,7 @@
 //! The log of a process, on standard error.
 //!
-//! Peers supply parts of it: topics, names of files, reasons. So a line is one line, of a
-//! bounded length, and there are only so many bytes a second.
+//! Peers supply parts of it: topics, file names, reasons. So a message stays one line of bounded
+//! length, and the bytes per second are bounded as well.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,8 +19,9 @@ use super::Failure;
 use super::output::{SHOWN, in_a_line};
 use crate::exporter::LOG_LINES_LOST;
 
-/// How many bytes a second lines take that are no debugging, after as many at once as in ten
-/// seconds; further ones are left out and counted. A guess: a busy node writes a hundredth.
+/// The most bytes per second of log lines above the debug levels, after a burst of ten seconds'
+/// worth. Further lines are left out and counted. A guess: a busy node writes a hundredth. With
+/// less, real problems are lost; with more, a liar fills the disk sooner.
 const BYTES_PER_SECOND: f64 = 65_536.0;
 const BURST: f64 = 10.0 * BYTES_PER_SECOND;
 
@@ -52,7 +53,7 @@ struct Log {
     budget: Mutex<Budget>,
 }
 
-/// How many bytes may be written now.
+/// The bytes that may be written now.
 #[derive(Debug)]
 struct Budget {
     left: f64,
@@ -67,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// Whether a line of so many bytes may go.
+    /// Whether a line of `bytes` bytes may be written; if so, they are taken from the budget.
     fn take(&mut self, bytes: usize, now: Instant) -> bool {
         let passed: Duration = now.saturating_duration_since(self.since);
         self.since = now;
@@ -80,15 +81,15 @@ impl Budget {
     }
 }
 
-/// A line of the log.
+/// The writer of one line of the log.
 struct Line<'a> {
     log: &'a Log,
     is_bounded: bool,
 }
 
 impl Write for Line<'_> {
-    /// A line that cannot be written is lost and counted: a node goes on when nobody reads its
-    /// log any more, or its disk is full.
+    /// Write a line. If that fails the line is lost and counted: a node must go on when its log has
+    /// no reader any more, or its disk is full.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let text = if self.log.json {
@@ -108,7 +109,7 @@ impl Write for Line<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Standard error keeps nothing back.
+        // Standard error has no buffer.
         Ok(())
     }
 }
@@ -120,8 +121,8 @@ fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line of JSON, in which nothing begins another one, as it is, or if it is too long how long
-/// it was: a part of it would be no JSON.
+/// A line of JSON, which contains no line break. If it is too long, another line tells its length,
+/// since a part of it would not be JSON.
 fn whole(text: &str) -> Cow<'_, str> {
     if text.len() <= SHOWN {
         return Cow::Borrowed(text);
@@ -142,7 +143,7 @@ impl<'a> MakeWriter<'a> for Log {
         }
     }
 
-    /// Who debugs wants all of it.
+    /// Debug lines are not bounded: a user who debugs wants all of them.
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
         Line {
             log: self,

@@ -1,5 +1,5 @@
-//! What the commands write: data to standard output, one line at a time, flushed; all else to
-//! standard error, where nothing is lost if nobody reads it.
+//! The output of commands: data goes to standard output, line by line and flushed; all else goes to
+//! standard error, where lost text does no harm.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,16 +13,16 @@ use super::Failure;
 /// Data that could not be written.
 #[derive(Debug)]
 pub(super) enum Unwritten {
-    /// Nobody reads it any more, as behind `head`.
+    /// The reader has closed the pipe, as `head` does.
     Closed,
-    /// There is no room for it, or the file cannot be written.
+    /// The disk is full, or the file cannot be written.
     Failed(io::Error),
 }
 
 impl From<Unwritten> for Failure {
     fn from(unwritten: Unwritten) -> Self {
         match unwritten {
-            // We are done, quietly.
+            // The command ends without an error.
             Unwritten::Closed => Self::new(0, ""),
             Unwritten::Failed(error) => Self::failed(format!(
                 "cannot write to standard output: {error}; what is there is not all"
@@ -31,7 +31,7 @@ impl From<Unwritten> for Failure {
     }
 }
 
-/// How a command ends whose data were written so: what went wrong before counts more.
+/// How a command ends after its data were written: an earlier failure counts more.
 pub(super) fn ended(
     outcome: Result<(), Failure>,
     written: Result<(), Unwritten>,
@@ -39,14 +39,14 @@ pub(super) fn ended(
     outcome.and_then(|()| Ok(written?))
 }
 
-/// Say something to the user.
+/// Print a note for the user.
 pub(super) fn note(text: impl fmt::Display) {
     let text = printable(&text.to_string());
-    // Who has closed it does not want to know.
+    // A user who has closed standard error wants no notes.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Where data goes, and in which form.
+/// The destination and the form of a command's data.
 pub(super) struct Output {
     json: bool,
     to: Box<dyn Write + Send>,
@@ -64,7 +64,7 @@ impl Output {
         self.json
     }
 
-    /// Write `value` as an object, or what `text` makes of it.
+    /// Write `value` as a JSON object, or as the text that `text` makes of it.
     pub(super) fn line<T: Serialize, D: fmt::Display>(
         &mut self,
         value: &T,
@@ -78,7 +78,7 @@ impl Output {
         self.write(&line)
     }
 
-    /// Write a line, whatever the form.
+    /// Write a line in either form.
     pub(super) fn write(&mut self, line: &str) -> Result<(), Unwritten> {
         let written = writeln!(self.to, "{line}").and_then(|()| self.to.flush());
         written.map_err(|error| match error.kind() {
@@ -88,7 +88,7 @@ impl Output {
     }
 }
 
-/// A time in seconds since 1970, as people read it.
+/// A time in seconds since 1970, in human-readable form.
 pub(super) fn date(seconds: i64) -> String {
     let Ok(at) = OffsetDateTime::from_unix_timestamp(seconds) else {
         return seconds.to_string();
@@ -98,16 +98,16 @@ pub(super) fn date(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Whether a character speaks to the terminal, ends a line, or changes the direction in which
-/// what follows is read.
+/// Whether a character controls the terminal, ends a line, or changes the reading direction of the
+/// text after it.
 fn is_unseen(one: char) -> bool {
     let ends_line = matches!(one, '\u{2028}' | '\u{2029}');
     let turns = matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     one.is_control() || ends_line || turns
 }
 
-/// What others have written must not speak to the terminal: its control characters are
-/// shown and not sent, but for line ends and tabs.
+/// Text of other members with its control characters escaped, except for line ends and tabs: it
+/// must not control the terminal.
 pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for one in text.chars() {
@@ -119,12 +119,12 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
-/// The most bytes that are shown of what a peer supplies for one line. A guess: a receipt's
-/// reasons fit.
+/// The most bytes of a peer's text that are shown in one line. A guess: a receipt's reasons fit.
+/// With more, a peer could flood terminal and log.
 pub(super) const SHOWN: usize = 4096;
 
-/// What others have written, as a part of a line: of a bounded length, and nothing in it begins
-/// another line or speaks to the terminal.
+/// Text of other members as a part of a line: its length is bounded, and it can neither begin
+/// another line nor control the terminal.
 pub(super) fn in_a_line(text: &str) -> Cow<'_, str> {
     if text.len() <= SHOWN && !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! `push`: a file, or standard input, to all nodes.
+//! The command `push`: sends a file, or standard input, to all nodes.
 
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -16,10 +16,10 @@ use super::fold::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
-/// How long a node may say nothing besides: it passes on a sign of life of its source every
-/// 30 s.
+/// How long a node may be silent beyond the receivers' patience. It passes on a sign of life of its
+/// source every 30 s.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often the progress is a line of its own, where no bar can be drawn.
+/// How often the progress is printed as a line, where no bar can be drawn.
 const NOTICE: Duration = Duration::from_secs(10);
 
 #[expect(clippy::disallowed_methods, reason = "patience is wall time")]
@@ -40,7 +40,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     options.patience = Duration::from_secs(flags.patience_seconds);
 
     let client = one(&flags.target).await?;
-    // Drawn on standard error if that is a terminal.
+    // The bar is drawn on standard error if that is a terminal.
     let (bar, style) = match size {
         Some(size) => (
             ProgressBar::new(size),
@@ -57,7 +57,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
         last.set(now());
         bar.set_position(bytes);
     });
-    // A source that says nothing is heard of every 30 s all the same.
+    // Even for a silent source the node sends a sign of life every 30 s.
     let limit = options.patience.saturating_mul(2) + SILENCE;
     let silent = async {
         while let Some(left) = (last.get() + limit).checked_duration_since(now()) {
@@ -97,7 +97,7 @@ fn progress(bytes: u64, size: Option<u64>) -> String {
     }
 }
 
-/// Whether all have stored it that were to.
+/// Whether all nodes that were to get it have stored it, as the command's outcome.
 fn judged(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
     if report.is_complete() {
         return match report.stored_count == 0 && !may_be_for_none {
@@ -113,7 +113,7 @@ fn judged(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
 
 type Source = Box<dyn AsyncRead + Send + Unpin>;
 
-/// What is to be pushed, its name if it has one, and its length if that is known.
+/// The source of a push, its file name if it has one, and its length if that is known.
 async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Failure> {
     if file == Path::new("-") {
         let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));
@@ -132,7 +132,7 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
             "cannot read {path}: {error}; name a file that can be read, or write into `push -`"
         ))
     };
-    // Before it is opened: that waits for a pipe's writer.
+    // Checked first, since opening a pipe would wait for its writer.
     let metadata = tokio::fs::metadata(file).await.map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::usage(format!(
@@ -142,7 +142,7 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
     let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let name = file.file_name();
     let name = name.map(|name| name.to_string_lossy().into_owned());
-    // Files that the kernel makes while they are read have no length before.
+    // Files that the kernel makes during the read have length 0 before.
     let size = Some(metadata.len()).filter(|length| *length > 0);
     Ok((Box::new(source), name, size))
 }

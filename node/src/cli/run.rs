@@ -1,4 +1,4 @@
-//! `run`: one node, until it is asked to leave; on SIGHUP it reads its credentials
+//! The command `run`: runs one node until it is asked to leave. On SIGHUP it reads its credentials
 //! again.
 
 use std::convert::Infallible;
@@ -27,11 +27,11 @@ use crate::recorded::{SharedRecorder, recording};
 use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 use crate::state::wall_clock_seconds;
 
-/// How long the credentials of a job are used: a third of their validity.
+/// After how long the credentials of a job are renewed: a third of their validity.
 const JOB_RENEWAL: Duration = Duration::from_secs(10 * 24 * 3600);
-/// How soon it is tried again if that failed.
+/// The pause before a failed renewal is tried again.
 const NEXT_TRY: Duration = Duration::from_secs(3600);
-/// How much longer than its drain a leave may take.
+/// How much longer than its drain time a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
     });
     let runtime = runtime(config.threads)?;
     let ended = runtime.block_on(serve(config, job));
-    // A file on a disk that hangs is not waited for.
+    // Do not wait for ever for a file on a disk that hangs.
     runtime.shutdown_timeout(GOODBYE);
     ended
 }
@@ -57,7 +57,7 @@ pub(super) fn run(flags: &RunFlags) -> Result<(), Failure> {
 async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> {
     let exporter = Exporter::new(&config.name).map_err(Failure::failed)?;
     let recorder = exporter.recorder();
-    // Before anybody can know that this process is there to be signalled.
+    // Signals must be handled before any other process can know this one and signal it.
     let hangups = listen(SignalKind::hangup())?;
     let mut stop = Stop::new(config.watch_stdin, job.is_some())?;
     let port = MetricsPort::bind(&mut config).await;
@@ -82,7 +82,7 @@ async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> 
         member,
     };
     if job.is_none() {
-        // A node that nobody listens to is still a node.
+        // The node goes on even if standard output is closed.
         let _ = Output::stdout(true).line(&listening, |_| "");
     }
     let drain = Duration::from_secs(config.drain_seconds);
@@ -95,7 +95,7 @@ async fn serve(mut config: NodeConfig, job: Option<Job>) -> Result<(), Failure> 
     outcome
 }
 
-/// Until the node ends: by itself, or because it is asked to, or with its job.
+/// Wait until the node ends: by itself, on request, or with its job.
 async fn lived(
     node: &Node,
     job: Option<Job>,
@@ -119,7 +119,7 @@ async fn lived(
             )));
         }
         signal = stop.passed_on() => Ok(JobEnd::before_start(signal)),
-        // A node that ends is not ready either.
+        // `ready` fails when the node ends, so the command is not started then.
         Ok(_) = node.ready(1) => match job.start() {
             Err(failure) => Err(failure),
             Ok(mut running) => tokio::select! {
@@ -156,7 +156,7 @@ fn outcome(node: &Node, ended: Ended) -> Result<(), Failure> {
     }
 }
 
-/// Take the files that are pushed here, if there is a folder for them.
+/// Take files that are pushed to this node, if a folder for them is set.
 async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, Failure> {
     let Some(folder) = &config.push_dir else {
         return Ok(None);
@@ -171,9 +171,9 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
     taking.map(Some).map_err(Failure::failed)
 }
 
-/// Read the credentials again at each SIGHUP, and make those of a job anew in time. Credentials
-/// that cannot be used are logged, and the node goes on with the former ones; of a token for the
-/// metrics port alone, only that port does.
+/// Read the credentials again at each SIGHUP, and renew those of a job in time. If credentials
+/// cannot be used, that is logged, and the node keeps the former ones. If only the token of the
+/// metrics port cannot be used, just that port keeps its former rules.
 async fn renew(
     node: &Node,
     admin: &Admin,
@@ -217,11 +217,12 @@ async fn renew(
     }
 }
 
-/// Why not all was renewed.
+/// Why a renewal failed, wholly or in part.
 enum NotRenewed {
     /// Nothing changed.
     Refused(String),
-    /// Links go by the new credentials: a bad token keeps no revocation list from them.
+    /// Links use the new credentials, but the metrics port does not: a bad token must not keep a
+    /// new revocation list from the links.
     MetricsPort(AdmissionError),
 }
 
@@ -232,7 +233,7 @@ async fn renew_once(node: &Node, admin: &Admin, config: NodeConfig) -> Result<()
         Ok::<_, CredentialsError>((credentials, admission))
     };
     let refused = |error: &dyn ToString| NotRenewed::Refused(error.to_string());
-    // Files may be slow, and the node may have this thread alone.
+    // Reading files may be slow, and this may be the node's only thread.
     let loaded = tokio::task::spawn_blocking(load).await;
     let loaded = loaded.map_err(|panic| refused(&panic))?;
     let (credentials, admission) = loaded.map_err(|error| refused(&error))?;
@@ -242,7 +243,7 @@ async fn renew_once(node: &Node, admin: &Admin, config: NodeConfig) -> Result<()
     Ok(())
 }
 
-/// Leave; give up when asked a second time, or when it takes too long.
+/// Leave; give up at a second request, or when it takes too long.
 async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
     service::stopping();
     let leaving = tokio::time::timeout(drain.saturating_add(GOODBYE), node.leave(drain));
@@ -258,12 +259,12 @@ async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
     node.stopped().await
 }
 
-/// The settings, and the node's place among how many, if it has one.
+/// The settings, and the node's place and the number of nodes, if it has a place.
 fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failure> {
     let placement = flags.place.placement()?;
     let mut settings = flags.settings.clone();
     let name = name_of(placement.as_ref(), settings.name.as_ref());
-    // The sibling tree has at least two children a node; a shape may be a chain.
+    // The sibling tree needs at least two children per node, while the shape may be a chain.
     let least = if placement.is_some() { 2 } else { 0 };
     settings.fanout = settings.fanout.map(|fanout| fanout.max(least));
     let secret = flags.place.job_secret.as_ref().map(ToString::to_string);
@@ -298,12 +299,13 @@ fn settings(flags: &RunFlags) -> Result<(NodeConfig, Option<(u32, u32)>), Failur
     Ok((config, place))
 }
 
-/// Everything that asks a daemon to stop.
+/// All the ways in which a daemon is asked to stop.
 pub(super) struct Stop {
     terminate: Signal,
     interrupt: Signal,
     orphaned: Option<oneshot::Receiver<()>>,
-    /// What the command is told besides. They end a node that has none, as any process.
+    /// Further signals for the command. Without a command they end this process, as they end any
+    /// other.
     others: Vec<(Signalled, Signal)>,
 }
 
@@ -338,7 +340,7 @@ impl Stop {
         }
     }
 
-    /// The next signal that is for the command.
+    /// The next signal to pass on to the command.
     pub(super) async fn passed_on(&mut self) -> Signalled {
         let others = &mut self.others;
         let other = std::future::poll_fn(|context| {
@@ -367,7 +369,7 @@ fn listen(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")))
 }
 
-/// Told when standard input ends. A thread of its own, which dies with the
+/// Completes when standard input ends. It reads in a thread of its own, which ends with the
 /// process: a runtime would wait for a blocked read.
 fn stdin_closed() -> oneshot::Receiver<()> {
     let (sender, closed) = oneshot::channel();

@@ -1,8 +1,8 @@
-//! What a service manager, systemd, is told of a node: that it listens, where it stands, that its
-//! loop answers, and that it leaves.
+//! Reports of a node to a service manager, systemd: the node listens, where it stands, its loop
+//! answers, it leaves.
 //!
-//! It listens long before it is a member, which may take as long as the others need to start. So
-//! READY means "listens", and membership is in the status line.
+//! A node listens long before it is a member, which may take as long as the other nodes need to
+//! start. So READY means "listens", and membership is in the status line.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use sd_notify::NotifyState;
 use crate::node::Node;
 use crate::report::NodeReport;
 
-/// How long after a look at the node the next one follows, unless the watchdog wants it sooner.
+/// The pause between two reports, unless the watchdog wants them more often.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Logged once each time that the service manager stops listening.
+/// Logged once each time that the service manager stops taking reports.
 const DEAF: &str = "the service manager cannot be told";
 
-/// Report to the service manager, if there is one, as long as the node runs. A node whose loop hangs
-/// answers no question, so the watchdog hears nothing.
+/// Report to the service manager, if there is one, as long as the node runs. A node whose loop
+/// hangs answers no question, so the watchdog gets no report.
 pub(super) async fn tell(node: &Node) -> Infallible {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return std::future::pending().await;
@@ -40,7 +40,7 @@ pub(super) async fn tell(node: &Node) -> Infallible {
     std::future::pending().await
 }
 
-/// Say that the node leaves.
+/// Report that the node leaves.
 pub(super) fn stopping() {
     send(&[NotifyState::Stopping, NotifyState::Status("leaves")]);
 }

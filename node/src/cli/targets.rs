@@ -1,4 +1,4 @@
-//! `targets`: where the metrics of the cluster's nodes are, for Prometheus.
+//! The command `targets`: prints where the metrics of the cluster's nodes are, for Prometheus.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::state::replace_as;
 use crate::targets::TargetGroup;
 
-/// What others may do with the file: Prometheus is another user.
+/// The mode of the file: Prometheus reads it as another user.
 const READABLE: u32 = 0o644;
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) struct TargetsFlags {
     pub(super) json: bool,
 }
 
-/// What the first node says that answers.
+/// Print the targets that the first answering node knows.
 pub(super) async fn targets(flags: &TargetsFlags, mut output: Output) -> Result<(), Failure> {
     let ask = async |client: Client| client.targets().await;
     let mut answers = pin!(answers_as_they_come(clients(&flags.target)?, ask));

@@ -1,4 +1,4 @@
-//! `up`: a local cluster of real processes, and what it promises.
+//! The command `up`: runs a local cluster of real processes, and shows that it works as promised.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::demo::{Demo, DemoError, Event, FEWEST};
 use crate::settings::Bootstrap;
 use crate::shape::Shape;
 
-/// How long the nodes may take to leave.
+/// The time that the nodes have to leave.
 const FAREWELL: Duration = Duration::from_secs(15);
-/// How often it is looked whether our own parent and our nodes live.
+/// How often this process checks whether its own parent and its nodes are alive.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure
     outcome
 }
 
-/// What is asked for, as far as it goes together.
+/// The cluster that the flags describe, if they are consistent.
 fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
@@ -110,7 +110,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     Ok(config)
 }
 
-/// Whom each node knows, if it knows neighbours.
+/// The nodes that each node knows, if nodes know neighbours.
 fn lists(flags: &UpFlags) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let is_graph = flags.bootstrap == Bootstrap::Graph;
     match &flags.graph {
@@ -186,7 +186,8 @@ async fn present(
     watch(cluster).await
 }
 
-/// The nodes end with their command, and the command with its reader: say so.
+/// Explain why the nodes end when standard output is closed: they end with this command, and the
+/// command ends with its reader.
 fn said(written: Result<(), Unwritten>) -> Result<(), Failure> {
     if matches!(written, Err(Unwritten::Closed)) {
         note("nobody reads standard output any more: the nodes are stopped; send it to a file");
@@ -194,7 +195,7 @@ fn said(written: Result<(), Unwritten>) -> Result<(), Failure> {
     Ok(written?)
 }
 
-/// Say when a node has died, which a user may want; end with the last one.
+/// Report when a node has died, which the user may intend; end when no node is left.
 async fn watch(cluster: &Cluster) -> Result<(), Failure> {
     let mut known: Vec<String> = cluster.live().map(|member| member.name.clone()).collect();
     while !known.is_empty() {
@@ -249,7 +250,7 @@ fn described(event: &Event) -> String {
     text
 }
 
-/// The folder goes with the cluster; what went wrong should not.
+/// Keep the logs of a failed cluster, since its folder is removed.
 fn keep_logs(cluster: &Cluster, failure: &Failure) {
     if failure.status == 0 {
         return;
@@ -262,7 +263,7 @@ fn keep_logs(cluster: &Cluster, failure: &Failure) {
     }
 }
 
-/// Copy logs to a new folder in `dir`, of a name that nobody can have prepared.
+/// Copy logs to a new folder in `dir`, with a name that no other user can have prepared.
 fn copied<'a>(
     logs: impl Iterator<Item = (&'a str, PathBuf)>,
     dir: &Path,
@@ -287,11 +288,11 @@ impl From<DemoError> for Failure {
     }
 }
 
-/// Why it stops when whoever started it has ended.
+/// The reason for stopping when the process that started this one has ended.
 const ORPHANED: &str = "the process that started it has ended";
 
-/// Ends when a signal asks for it, or when whoever started us has ended, unless it is to
-/// outlive that.
+/// Completes when a signal asks this process to stop, or when its parent process has ended, unless
+/// it outlives its parent.
 fn stopped(outlives_parent: bool) -> Result<impl Future<Output = &'static str>, Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
     let mut terminate = listen(SignalKind::terminate())?;

@@ -1,4 +1,4 @@
-//! `wait`: until a node is ready in an overlay of so many members.
+//! The command `wait`: waits until a node is ready in an overlay of enough members.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -39,8 +39,8 @@ pub(super) struct WaitFlags {
     pub(super) json: bool,
 }
 
-/// One of the nodes that are meant must be ready and count so many members. A node that does
-/// not answer may yet start.
+/// Wait until one of the named nodes is ready and counts enough members. A node that does not
+/// answer may still start.
 pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     let limit = Duration::from_secs(flags.timeout_seconds);
     let until = now() + limit;
@@ -55,7 +55,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
                 return Ok(());
             }
             Ok(Err(failure)) if failure.status == 2 => return Err(failure),
-            // The folder of a cluster may be made yet.
+            // The folder of a cluster may not exist yet.
             Ok(Err(failure)) => why = failure.message,
             Ok(Ok(None)) | Err(_) => {}
         }
@@ -73,8 +73,8 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
     }
 }
 
-/// The status of a node that is ready and counts so many members, if there is one. Otherwise
-/// `why` says how far the farthest node is, or why none has answered.
+/// The status of a node that is ready and counts enough members, if there is one. Otherwise `why`
+/// gets the state of the node that is closest to that, or why none has answered.
 async fn look(target: &Target, members: u32, why: &mut String) -> Result<Option<Status>, Failure> {
     let mut farthest: Option<Status> = None;
     let ask = async |client: Client| client.status().await;

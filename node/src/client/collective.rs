@@ -11,43 +11,43 @@ use serde::{Deserialize, Serialize};
 use super::{Client, ClientError, ms, query};
 use crate::collective::{CollectiveView, Missing};
 
-/// A collective operation to be called.
+/// The call of a collective operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CollectiveRequest {
-    /// Such as `barrier`.
+    /// The kind of operation, such as `barrier`.
     pub verb: String,
-    /// The name.
+    /// The operation's name.
     pub name: String,
-    /// Which operation of that name.
+    /// The operation's number among the operations of that name.
     pub generation: u64,
-    /// A host list such as `c[001-128]`; the node's own choice if there is none.
+    /// The members as a host list such as `c[001-128]`; without one the node chooses.
     pub members: Option<String>,
     /// The root, for a verb that has one.
     pub root: Option<String>,
     /// How values are combined, such as `sum:u64`.
     pub op: Option<String>,
-    /// `survivors`, `survivors:K`, `abort` or `wait`.
+    /// What happens if members are lost: `survivors`, `survivors:K`, `abort` or `wait`.
     pub on_loss: Option<String>,
-    /// When the outcome is wanted at the latest.
+    /// The longest time until the outcome.
     pub time: Option<Duration>,
 }
 
-/// What a node answers.
+/// The outcome of a collective operation, as a node answers it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveAnswer {
-    /// The name.
+    /// The operation's name.
     pub name: String,
-    /// Which operation of that name.
+    /// The operation's number among the operations of that name.
     pub generation: u64,
     /// The node's epoch.
     pub epoch: Option<String>,
-    /// How many members have come.
+    /// The number of members that have arrived.
     pub arrived_count: usize,
-    /// Who is missing and why.
+    /// The members that are missing, and why.
     pub missing: Vec<Missing>,
-    /// Whether the outcome is decided.
+    /// Whether the members have agreed on the outcome.
     pub agreed: bool,
-    /// How it ended, if it is decided.
+    /// How the operation ended, if that is agreed.
     pub end: Option<String>,
     /// The values that are meant for this member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,30 +55,30 @@ pub struct CollectiveAnswer {
     /// All values combined, if they are meant for this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<String>,
-    /// How long it took.
+    /// How long the caller waited.
     pub elapsed_seconds: f64,
 }
 
-/// What a member has come with.
+/// The value of one member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberValue {
-    /// The member.
+    /// The member's name.
     pub name: String,
-    /// How long the value is.
+    /// The length of the value in bytes.
     pub size_bytes: usize,
-    /// The value.
+    /// The value in base64.
     pub value_base64: String,
 }
 
 impl CollectiveAnswer {
-    /// All values combined; none if they are not meant for this member, or garbled.
+    /// All values combined; `None` if they are not meant for this member, or malformed.
     pub fn result(&self) -> Option<Vec<u8>> {
         STANDARD.decode(self.result_base64.as_ref()?).ok()
     }
 }
 
 impl MemberValue {
-    /// The value; nothing if it is garbled.
+    /// The value's bytes; empty if the base64 is malformed.
     pub fn bytes(&self) -> Vec<u8> {
         STANDARD.decode(&self.value_base64).unwrap_or_default()
     }

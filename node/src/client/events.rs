@@ -1,4 +1,4 @@
-//! What a node sends to its subscribers, event by event.
+//! The events that a node sends to its subscribers, one by one.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use serde::Deserialize;
 use super::{ClientError, Endpoint};
 use crate::report::{Delivery, GapView};
 
-/// The longest event; with a longer one the stream is garbled. The largest payload
-/// in base64 fits.
+/// The longest event; a longer one ends the stream with an error. The largest payload in base64
+/// fits.
 const MAX_EVENT: usize = 96 << 20;
 
-/// How long a node may say nothing: it says that it is there every 15 s.
+/// How long a node may be silent before it counts as gone: it sends a sign of life every 15 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a subscription yields.
+/// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubscriptionEvent {
     /// A message.
     Delivery(Delivery),
     /// This many messages were left out because they were not read in time.
     Missed(u64),
-    /// These are missing right here; only of subscriptions in order.
+    /// These messages are missing at this place; only subscriptions in order report it.
     Gap(GapView),
 }
 
@@ -56,7 +56,7 @@ impl Events {
                 "missed" => serde_json::from_str(&data)
                     .map(|Missed { count }| SubscriptionEvent::Missed(count)),
                 "gap" => serde_json::from_str(&data).map(SubscriptionEvent::Gap),
-                // Later versions may say more.
+                // Later versions of nodes may send other events.
                 _ => continue,
             };
             return Some(event.map_err(|error| self.garbled(error.to_string())));
@@ -101,11 +101,11 @@ struct Missed {
     count: u64,
 }
 
-/// Bytes on their way to whole blocks, each of which ends with an empty line.
+/// Collects bytes into whole blocks, each of which ends with an empty line.
 #[derive(Debug)]
 struct Blocks {
     bytes: Vec<u8>,
-    /// No block ends before this.
+    /// No block ends before this offset.
     searched: usize,
     most: usize,
 }
@@ -119,7 +119,7 @@ impl Blocks {
         }
     }
 
-    /// Take what came; `false`, and nothing is taken, if a block gets too long.
+    /// Take the bytes that came. Returns `false`, and takes none, if a block gets too long.
     fn take(&mut self, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= self.most;
         if fits {

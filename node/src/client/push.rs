@@ -1,4 +1,4 @@
-//! Pushing through the admin API.
+//! Pushes files and streams through the admin API.
 
 use std::io;
 
@@ -12,22 +12,22 @@ use super::{Client, ClientError, query};
 use crate::push::{PushOptions, PushReport, check_file_name};
 use crate::settings::Strategy;
 
-/// How much is read at once.
+/// The most bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
-/// How many such pieces wait for the connection.
+/// The most pieces that wait for the connection.
 const WAITING: usize = 4;
 
 impl Client {
-    /// Have the node push what `source` yields to all members, be its length known or not.
-    /// `progress` is told how many bytes have been handed over; the node takes no more than
-    /// it can send.
+    /// Have the node push the bytes of `source` to all members; their length need not be known.
+    /// `progress` is told how many bytes have been handed to the node, which takes no more than it
+    /// can send.
     pub async fn push(
         &self,
         source: impl AsyncRead + Unpin,
         options: &PushOptions,
         progress: impl FnMut(u64),
     ) -> Result<PushReport, ClientError> {
-        // The node would say the same; but whoever still sends may not hear it.
+        // The node would give the same error, but a client that still sends may not receive it.
         check_file_name(&options.name).map_err(|error| ClientError::Refused {
             status: 400,
             error: error.to_string(),
@@ -50,7 +50,7 @@ impl Client {
         let asking = self.exchange(&mut connection, Method::POST, &path, Either::Right(body));
         let feeding = feed(source, Handing(Some(sender)), progress);
         tokio::pin!(asking, feeding);
-        // Refused early, the rest of the source is of no use.
+        // If the node refuses early, the rest of the source is not needed.
         let response = tokio::select! {
             response = &mut asking => response,
             () = &mut feeding => asking.await,
@@ -60,12 +60,12 @@ impl Client {
     }
 }
 
-/// The body on its way. Dropped before it was said to be whole it is cut off, so that nobody
-/// takes that for its end.
+/// The body of a push request. If it is dropped before its end was marked, the connection is cut
+/// off, so that the node does not take the last byte for the end.
 struct Handing(Option<Sender<Bytes, io::Error>>);
 
 impl Handing {
-    /// Returns whether it is still taken.
+    /// Hand over a piece. Returns whether the node still takes pieces.
     async fn hand_over(&mut self, piece: Bytes) -> bool {
         match &mut self.0 {
             Some(body) => body.send_data(piece).await.is_ok(),
@@ -90,7 +90,7 @@ impl Drop for Handing {
     }
 }
 
-/// Hand over what there is, until the end, an error, or nobody takes it any more.
+/// Hand over the source's bytes until its end, an error, or until the node takes no more.
 async fn feed(
     mut source: impl AsyncRead + Unpin,
     mut body: Handing,

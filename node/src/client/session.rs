@@ -13,12 +13,12 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::{Client, ClientError, Endpoint};
 
-/// What requests are handed to.
+/// A connection that takes requests.
 pub(super) type Connection = SendRequest<RequestBody>;
-/// All at once, or as it comes.
+/// A body that is complete, or one that comes piece by piece.
 pub(super) type RequestBody = Either<Full<Bytes>, Channel<Bytes, io::Error>>;
 
-/// A client that asks often: its connection stays open from request to request.
+/// A client that asks often: it keeps its connection open from request to request.
 #[derive(Debug)]
 pub struct Session {
     client: Client,
@@ -26,8 +26,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The body at a path, such as `/v1/topology`. Connects if there is no
-    /// connection; whatever fails, or is given up, costs the connection.
+    /// The body at a path, such as `/v1/topology`. Connects if there is no connection; a request
+    /// that fails, or is given up, ends the connection.
     pub async fn get(&mut self, path: &str) -> Result<Bytes, ClientError> {
         let mut connection = match self.connection.take() {
             Some(connection) if !connection.is_closed() => connection,
@@ -93,7 +93,7 @@ where
     TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(stream).await?;
-    // Ends with the last response's body once the sender is gone.
+    // This task ends after the last response's body, once the sender is dropped.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an admin connection ended");

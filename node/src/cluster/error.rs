@@ -12,9 +12,9 @@ pub enum ClusterError {
     /// A file cannot be read or written.
     #[error("cannot {doing} {path}: {source}", path = .path.display())]
     File {
-        /// What was tried.
+        /// What the operation was, in words.
         doing: &'static str,
-        /// With which file.
+        /// The path of the file.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum ClusterError {
         path = .path.display()
     )]
     NoCluster {
-        /// What was looked for.
+        /// The file that was looked for.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -37,7 +37,7 @@ pub enum ClusterError {
     /// A process ended before it listened.
     #[error("{node} ended before it listened; the end of its log:\n{log}")]
     Ended {
-        /// Which.
+        /// The name of the node.
         node: String,
         /// The last lines of its log.
         log: String,
@@ -45,9 +45,9 @@ pub enum ClusterError {
     /// A process did not listen in time.
     #[error("{node} does not listen after {seconds} s; the end of its log:\n{log}")]
     Silent {
-        /// Which.
+        /// The name of the node.
         node: String,
-        /// How long it was awaited.
+        /// The seconds that it was given.
         seconds: u64,
         /// The last lines of its log.
         log: String,

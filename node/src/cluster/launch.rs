@@ -1,4 +1,4 @@
-//! From a place in the deployment tree to a process that listens.
+//! Starts one node of the deployment tree as a process, and waits until it listens.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,12 +11,12 @@ use crate::process::Process;
 use crate::settings::{Bootstrap, NodeConfig, Seed};
 use crate::state::replace;
 
-/// Has the kernel kill a process when the thread that started it ends. The threads of a
-/// runtime end with it.
+/// `setpriv` has the kernel kill the node's process when the thread that started it ends, which is
+/// at the end of the runtime, and so of this process, at the latest.
 const LEASH: [&str; 5] = ["--", "setpriv", "--pdeathsig", "KILL", "--"];
 
 impl Cluster {
-    /// Write what node `number` needs in order to start.
+    /// Write the files that node `number` needs in order to start.
     pub(super) fn prepare(
         &self,
         number: usize,
@@ -76,8 +76,8 @@ impl Cluster {
         Ok(config)
     }
 
-    /// Names and addresses of everybody. Each process binds its own as soon as it runs, so the
-    /// ports are free until then but for a process that takes one meanwhile.
+    /// Names and addresses of all nodes. The ports are free again when this returns, until each
+    /// node binds its own. Another process may take a port in between.
     pub(super) fn addresses(&self) -> Result<Vec<Seed>, ClusterError> {
         let count = self.config.nodes + self.config.absent;
         let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
@@ -97,7 +97,7 @@ impl Cluster {
         named.collect::<io::Result<_>>().map_err(failed)
     }
 
-    /// Whom a node lists.
+    /// The nodes that node `number` lists.
     fn list_of(&self, number: usize) -> Vec<Seed> {
         let own = u32::try_from(number).ok();
         match own.and_then(|own| self.config.lists.get(&own)) {
@@ -134,9 +134,9 @@ impl Cluster {
             .arg("run")
             .arg("--config")
             .arg(home.join("node.toml"));
-        // Ctrl-C is for us; we then ask the children.
+        // Ctrl-C in a terminal reaches only this process, which then asks its children to leave.
         command.process_group(0);
-        // Our own settings are not the children's.
+        // Children must not inherit settings that are meant for this process.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BINOMESH_") {
                 command.env_remove(name);

@@ -1,4 +1,4 @@
-//! The nodes of a local cluster, as files and standard output name them.
+//! The nodes of a local cluster, as `cluster.json` and the nodes' standard output name them.
 
 use std::fs;
 use std::io;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use super::ClusterError;
 use crate::client::{Client, Endpoint};
 
-/// A node of a local cluster, as `cluster.json` and `ready` name it.
+/// A node of a local cluster, as `cluster.json` and the line `ready` name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// Its lasting identity in hexadecimal.
+    /// The node's lasting identity in hexadecimal.
     pub id: String,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
-    /// The address that others dial.
+    /// The address that other nodes dial.
     pub address: SocketAddr,
-    /// Its admin API.
+    /// The socket of its admin API.
     pub admin_socket: PathBuf,
-    /// Its metrics, such as `http://127.0.0.1:9464/metrics`.
+    /// The URL of its metrics, such as `http://127.0.0.1:9464/metrics`.
     pub metrics_url: String,
 }
 
@@ -37,19 +37,19 @@ impl Member {
 /// The first line that `run` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Listening {
-    /// Always `listening`.
+    /// Always the text `listening`.
     pub event: String,
-    /// Who listens where.
+    /// The node that listens, with its addresses.
     #[serde(flatten)]
     pub member: Member,
 }
 
-/// What `cluster.json` holds.
+/// The contents of `cluster.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Directory {
-    /// The process that holds the cluster.
+    /// The id of the process that runs the cluster.
     pub pid: u32,
-    /// Its nodes.
+    /// The nodes of the cluster.
     pub nodes: Vec<Member>,
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::settings::NodeConfig;
 
-/// A program that says where it listens and waits for its input to close.
+/// A program that prints where it listens, and waits until its input closes.
 fn stub(dir: &Path, body: &str) -> PathBuf {
     let path = dir.join("stub");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();

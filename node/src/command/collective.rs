@@ -1,4 +1,4 @@
-//! What is asked of the node's loop about collective operations, and what comes of it.
+//! Calls of collective operations that handles send to the node's loop, and their outcomes.
 
 use std::time::Duration;
 
@@ -11,35 +11,36 @@ use tokio::sync::oneshot;
 
 use super::Destination;
 
-/// What became of a collective operation.
+/// The outcome of a collective operation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectiveOutcome {
-    /// The name that it was called by.
+    /// The name of the operation.
     pub name: String,
-    /// Which operation of that name.
+    /// The operation's number among the operations of that name.
     pub generation: u64,
-    /// The epoch in which this node is; it only informs.
+    /// The epoch of this node, for information only.
     pub epoch: Option<String>,
-    /// Whether a majority of the listed members has accepted this outcome: then no member
-    /// ever hears of another one as agreed. If not, the deadline came first, and this is
-    /// what this node knows by itself; a later question may learn what was decided.
+    /// Whether a majority of the listed members has accepted this outcome: then no member ever
+    /// learns of a different agreed outcome. If false, the deadline came first, and this is only
+    /// what this node knows; a later call may learn the decision.
     pub agreed: bool,
-    /// How it ended, if that is agreed: `completed`, `aborted`, `too-few` or `root-lost`.
+    /// How the operation ended, if that is agreed: `completed`, `aborted`, `too-few` or
+    /// `root-lost`.
     #[serde(serialize_with = "end_name")]
     pub end: Option<End>,
-    /// How many members have come.
+    /// The number of members that have arrived.
     pub arrived_count: usize,
     /// The values that are meant for this member, in the order of the list.
     #[serde(serialize_with = "values", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, Bytes)>,
-    /// All values combined, if that was asked for and is meant for this member.
+    /// All values combined, if the call asked for that and this member may have the result.
     #[serde(
         rename = "result_base64",
         serialize_with = "base64",
         skip_serializing_if = "Option::is_none"
     )]
     pub combined: Option<Bytes>,
-    /// Who is missing and why, in the order of the list.
+    /// The members that are missing and why, in the order of the list.
     pub missing: Vec<Missing>,
     /// How long this caller has waited.
     pub elapsed_seconds: f64,
@@ -48,32 +49,32 @@ pub struct CollectiveOutcome {
 /// A member that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Its name.
+    /// The member's name.
     pub name: String,
-    /// Why: `dead`, `late`, `left` or `lost`.
+    /// Why it is missing: `dead`, `late`, `left` or `lost`.
     pub state: String,
 }
 
 /// A collective operation, as a node sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectiveView {
-    /// The name that it was called by.
+    /// The name of the operation.
     pub name: String,
-    /// Which operation of that name.
+    /// The operation's number among the operations of that name.
     pub generation: u64,
-    /// What it does, such as `barrier`.
+    /// The kind of operation, such as `barrier`.
     pub verb: String,
-    /// `open` or `decided`.
+    /// The state, `open` or `decided`.
     pub state: String,
-    /// Who coordinates it.
+    /// The member that coordinates it.
     pub coordinator: Option<String>,
-    /// How many callers wait at this node.
+    /// The number of callers that wait at this node.
     pub callers_count: usize,
-    /// How many members are listed.
+    /// The number of members that are listed.
     pub members_count: usize,
-    /// How many have come, as far as this node knows.
+    /// The number of members that have arrived, as far as this node knows.
     pub arrived_count: usize,
-    /// Who has not come.
+    /// The members that have not arrived.
     pub missing: Vec<Missing>,
 }
 
@@ -104,16 +105,16 @@ fn values<S: Serializer>(values: &[(String, Bytes)], serializer: S) -> Result<S:
 /// Why a collective operation has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CollectiveError {
-    /// The name cannot be one.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The call was refused.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// A root or a receiver of a part is not among the members.
+    /// The root, or the receiver of a part, is not among the members.
     #[error("{0} is not among the listed members")]
     NoMember(String),
-    /// No members were listed, and this node does not know all of its epoch yet.
+    /// The call lists no members, and this node does not know all members of its epoch yet.
     #[error("no members are listed, and this node does not know the members of its epoch yet")]
     NotReady,
     /// The values cannot be combined.
@@ -147,7 +148,7 @@ impl CollectiveError {
     }
 }
 
-/// What is done with the values. Roots are named.
+/// How an operation treats the values of its members. Roots are given as destinations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Barrier,
@@ -160,7 +161,7 @@ pub(crate) enum Action {
     AllToAll,
 }
 
-/// What a caller comes with.
+/// The value or values that a caller contributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Given {
     Bytes(Bytes),
@@ -172,7 +173,7 @@ pub(crate) enum Given {
 pub(crate) struct Request {
     pub(crate) name: Name,
     pub(crate) generation: u64,
-    /// The members; those of the inventory, or else of the epoch, if none are listed.
+    /// The members; without a list, the hosts of the inventory, or else the members of the epoch.
     pub(crate) members: Option<Vec<Destination>>,
     pub(crate) action: Action,
     pub(crate) on_loss: OnLoss,

@@ -1,8 +1,8 @@
-//! The names and kinds of all settings, as `serde` knows them: [`NodeConfig`] is their only
-//! list.
+//! The names and kinds of all settings. [`NodeConfig`] is the only list of settings, and `serde`
+//! tells its fields.
 //!
-//! The settings are read from a probe instead of a file. It learns the names from the
-//! structure, and of each field whether its type asks for a text.
+//! A probe takes the place of a file when the settings are read. It learns the names from the
+//! structure, and for each field whether its type asks for a text.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::settings::NodeConfig;
 /// How the text of a variable or a flag becomes the value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is taken as it is, so that a node may be called `7`.
+    /// The text itself is the value, so that a node may be called `7`.
     Text,
-    /// It is parsed: a number, a truth value or a list.
+    /// The text is parsed: a number, a truth value or a list.
     Parsed,
 }
 
-/// The kind of a setting; none if there is no such setting.
+/// The kind of a setting; `None` if there is no such setting.
 pub(super) fn kind(key: &str) -> Option<Kind> {
     static KINDS: LazyLock<BTreeMap<&'static str, Kind>> = LazyLock::new(|| {
         let kinds = names().iter().map(|name| (*name, kind_of(name)));
@@ -36,7 +36,7 @@ pub(super) fn kind(key: &str) -> Option<Kind> {
 /// The names of all settings, in the order of their declaration.
 pub(super) fn names() -> &'static [&'static str] {
     let names = Cell::new(&[][..]);
-    // Never read: the probe refuses once it knows the names.
+    // This always fails: the probe refuses once it knows the names.
     let _ = NodeConfig::deserialize(Names(&names));
     names.get()
 }
@@ -52,7 +52,7 @@ fn refused<T>() -> Result<T, Error> {
     Err(Error::custom("a probe has no values"))
 }
 
-/// In the place of all settings.
+/// A probe in the place of all settings.
 struct Names<'a>(&'a Cell<&'static [&'static str]>);
 
 impl<'de> Deserializer<'de> for Names<'_> {
@@ -79,7 +79,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// In the place of the value of one setting.
+/// A probe in the place of one setting's value.
 #[derive(Clone, Copy)]
 struct Value<'a>(&'a Cell<Kind>);
 
@@ -91,7 +91,7 @@ impl<'de> IntoDeserializer<'de, Error> for Value<'_> {
     }
 }
 
-/// What types ask for that are no texts.
+/// The methods by which types ask for a value that is no text.
 macro_rules! parsed {
     ($($method:ident)+) => {
         $(
@@ -115,7 +115,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         visitor.visit_some(self)
     }
 
-    /// A type that asks for anything takes a text.
+    /// A type that accepts any value gets a text.
     fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Error> {
         self.0.set(Kind::Text);
         refused()

@@ -1,4 +1,4 @@
-//! Deliveries counted at the receivers.
+//! Counts deliveries at the receivers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::client::SubscriptionEvent;
 use crate::cluster::Member;
 use crate::report::{Delivery, Receipt};
 
-/// How long duplicates are looked for after the last delivery. They are counted
-/// until the end of the demo.
+/// How long to look for duplicates after the last delivery. Duplicates are counted until the end of
+/// the demo.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// Deliveries counted at the receivers, over one subscription at each.
+/// The deliveries counted at the receivers, through one subscription at each.
 pub(super) struct Tally {
     incoming: mpsc::UnboundedReceiver<(String, SubscriptionEvent)>,
     counts: BTreeMap<(String, String), u32>,
@@ -26,16 +26,16 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Subscribe at every member; each has confirmed when this returns.
+    /// Subscribe at every member; each has confirmed its subscription when this returns.
     pub(super) async fn open(members: &[Member]) -> Result<Self, DemoError> {
-        // Unbounded, but it holds a few small demo messages per node at most.
+        // The channel has no bound, but it holds only a few small messages per node.
         let (sender, incoming) = mpsc::unbounded_channel();
         let mut readers = JoinSet::new();
         for member in members {
             let mut events = member.client().subscribe("demo").await?;
             let (sender, name) = (sender.clone(), member.name.clone());
             readers.spawn(async move {
-                // Ends with the node, or with the tally.
+                // This task ends with the node, or with the tally.
                 while let Some(Ok(event)) = events.next().await {
                     if sender.send((name.clone(), event)).is_err() {
                         return;
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// Which of `others` have the message, once all have or at the deadline.
+    /// The members among `others` that have the message, once all have it or at the deadline.
     pub(super) async fn reached(
         &mut self,
         receipt: &Receipt,
@@ -93,7 +93,7 @@ impl Tally {
             if reached.len() == others.len() || !right {
                 return reached;
             }
-            // A receipt that names fewer has nothing more to come.
+            // If the receipt names fewer members, no more deliveries will come.
             let until = if receipt.is_complete() {
                 deadline
             } else {

@@ -1,5 +1,5 @@
-//! Answers to messages whose origin asks for more than that this node has them: what
-//! became of them here, sent back as a message of its own on a reserved topic.
+//! Answers to messages whose origin asks for more than that this node has them. An answer tells
+//! what became of the message here, and is a message of its own on a reserved topic.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::topic::Topic;
 
 /// The topic of answers.
 const ANSWERS: &str = "$answer";
-/// How long an answer is tried. A guess: whoever asks seldom waits longer.
+/// How long an answer is tried. A guess: origins seldom wait longer. With less, answers over a slow
+/// network are lost; with more, they take up room for origins that have stopped waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether messages of a topic are answers.
@@ -27,20 +28,20 @@ pub(super) fn is_answer(topic: &Topic) -> bool {
     topic.as_str() == ANSWERS
 }
 
-/// What became of a message at one receiver.
+/// The result of a message at one receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// A subscriber has been given it.
+    /// A subscriber took the message.
     Taken,
-    /// Nobody subscribes to its topic.
+    /// The node has no subscriber for its topic.
     NoSubscriber,
-    /// No subscriber had room for it, or the one that was called panicked.
+    /// No subscriber had room for the message, or the listener that was called panicked.
     Missed,
-    /// The application answers.
+    /// The application answered with these bytes.
     Reply(Vec<u8>),
 }
 
-/// An answer, and to which of the receiver's own messages.
+/// An answer, with the boot and sequence of the message that it answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) boot: u64,
@@ -49,7 +50,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The answer in a payload; none if it makes no sense or is too long.
+    /// Parse the answer in a payload; `None` if it is malformed or too long.
     pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         let (answer, rest) = postcard::take_from_bytes::<Self>(payload).ok()?;
         let fits = match &answer.said {
@@ -60,7 +61,7 @@ impl Answer {
     }
 }
 
-/// What this node itself says to what it was asked.
+/// The answer that the node itself gives for a message, if any.
 pub(super) fn said(confirmation: Confirmation, offered: Offered) -> Option<Said> {
     let lost = if offered.missed > 0 {
         Said::Missed
@@ -71,18 +72,18 @@ pub(super) fn said(confirmation: Confirmation, offered: Offered) -> Option<Said>
         Confirmation::Relayed => None,
         _ if offered.taken == 0 => Some(lost),
         Confirmation::Delivered => Some(Said::Taken),
-        // That is for the application.
+        // The application has to acknowledge the message, not the node.
         Confirmation::Acknowledged => None,
     }
 }
 
 impl Host {
-    /// An application answers.
+    /// Answer a message with the reply of an application.
     pub(super) fn reply(&mut self, to: PacketId<PeerId>, reply: Bytes) -> Result<(), SendError> {
         self.answer(to, Said::Reply(reply.to_vec()))
     }
 
-    /// Send an answer, when its turn comes.
+    /// Queue an answer, which is sent when its turn comes.
     pub(super) fn answer(&mut self, to: PacketId<PeerId>, said: Said) -> Result<(), SendError> {
         let answer = Answer {
             boot: to.boot,
@@ -98,7 +99,7 @@ impl Host {
         Ok(())
     }
 
-    /// Send the answers that have their turn.
+    /// Send the answers whose turn has come.
     pub(super) fn attend_answers(&mut self) {
         while let Some((to, together)) = self.answers.next() {
             let (Some(payloads), Ok(topic)) = (Payloads::join(&together), Topic::new(ANSWERS))
@@ -126,33 +127,33 @@ impl Host {
                     | PublishError::Unplaced
                     | PublishError::NotSigned,
                 ) => {
-                    // Others may have ended for the sake of it.
+                    // The relay may have ended other messages to make room; perform that.
                     self.perform();
                     return;
                 }
-                // It is no member any more, and nobody waits for its answers.
+                // The peer is no member any more, so nobody waits for its answers.
                 Err(_) => self.answers.forget(to),
             }
         }
     }
 }
 
-/// Answers on their way. Whoever asks and takes none holds up its own alone: two packets
-/// of answers to one peer are open at most, eight in all, each for [`PATIENCE`] at most.
+/// Answers on their way. A peer that asks but takes no answers delays only its own: at most two
+/// packets of answers are open to one peer, eight in all, each for [`PATIENCE`] at most.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
     count: usize,
-    /// Packets that have no receipt, and to whom.
+    /// Packets without a receipt yet, and their receivers.
     open: BTreeMap<u64, PeerId>,
-    /// Who had its turn last.
+    /// The peer that had its turn last.
     last: Option<PeerId>,
 }
 
 impl Answers {
-    /// How many wait for one peer: as many as it can have asked.
+    /// The most answers that wait for one peer: as many as it may have asked for.
     const MAX_EACH: usize = 1024;
-    /// How many wait in all; one more is dropped, counted.
+    /// The most answers that wait in all; one more is dropped and counted.
     const MAX: usize = 4096;
     const MAX_OPEN_EACH: usize = 2;
     const MAX_OPEN: usize = 8;
@@ -168,12 +169,12 @@ impl Answers {
         has_room
     }
 
-    /// How many wait.
+    /// The number of answers that wait.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
 
-    /// Who has its turn, in a circle, and the answers that go together.
+    /// The next peer to serve, round robin, and the answers that go to it in one packet.
     fn next(&self) -> Option<(PeerId, Vec<Bytes>)> {
         if self.open.len() >= Self::MAX_OPEN {
             return None;
@@ -208,7 +209,7 @@ impl Answers {
         self.count -= self.waiting.remove(&to).map_or(0, |all| all.len());
     }
 
-    /// A packet has its receipt. Returns whether it was one of these.
+    /// Note the receipt of a packet. Returns whether it was a packet of answers.
     pub(super) fn done(&mut self, sequence: u64) -> bool {
         self.open.remove(&sequence).is_some()
     }
@@ -293,7 +294,7 @@ mod tests {
             answers.sent(to, 100 + packets, together.len());
         }
         assert_eq!(answers.open.len(), Answers::MAX_OPEN);
-        // Full, a stranger's answer takes no room at all.
+        // When the queue is full, another peer's answer is refused.
         let mut full = Answers::default();
         for n in 0..4 {
             for _ in 0..Answers::MAX_EACH {

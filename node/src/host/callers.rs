@@ -21,27 +21,27 @@ use crate::peer::Input;
 use crate::report::epoch_name;
 use crate::scrape::Scrape;
 
-/// After how long the log names those that have not come.
+/// The time after which the log names the members that a caller still waits for.
 const NOTICE: Duration = Duration::from_secs(10);
-/// How many of them it names.
+/// The most members that one such line names.
 const NAMED_MAX: usize = 64;
 
-/// Who waits.
+/// The callers that wait.
 #[derive(Default)]
 pub(super) struct Callers {
     next: u64,
     waiting: BTreeMap<u64, Caller>,
 }
 
-/// Members and how a caller called them.
+/// Members, and the names by which a caller listed them.
 type Members = (Vec<PeerId>, BTreeMap<PeerId, String>);
-/// What is called, how its members are called, and the caller's value.
+/// The terms of the operation, the names of its members, and the caller's value.
 type Prepared = (Terms<PeerId>, BTreeMap<PeerId, String>, Bytes);
 
 struct Caller {
     key: Key,
     verb: &'static str,
-    /// How the caller called the members, if it listed them.
+    /// The names by which the caller listed the members, if it did.
     names: BTreeMap<PeerId, String>,
     since: Instant,
     is_logged: bool,
@@ -79,7 +79,7 @@ impl Host {
         }
     }
 
-    /// The operation that a request means, how its members are called, and the value.
+    /// The terms of the operation that a request asks for, the names of its members, and the value.
     fn prepare(&self, request: &Request) -> Result<Prepared, CollectiveError> {
         let (members, names) = self.members_of(request)?;
         let place = |destination: &Destination| {
@@ -120,7 +120,7 @@ impl Host {
         Ok((terms, names, value))
     }
 
-    /// The members that are meant, and how they are called if they are listed.
+    /// The members of a request, with their names if the request lists them.
     fn members_of(&self, request: &Request) -> Result<Members, CollectiveError> {
         let named = |names: Vec<String>| {
             let id = |name: &String| self.id_of(&Destination::Name(name.clone()));
@@ -145,7 +145,7 @@ impl Host {
         Ok((known.collect(), BTreeMap::new()))
     }
 
-    /// The machine answers a caller.
+    /// Pass the machine's answer to the caller.
     pub(super) fn answer_call(
         &mut self,
         call: u64,
@@ -203,7 +203,7 @@ impl Host {
         })
     }
 
-    /// The operations that are known here.
+    /// The operations that this node knows.
     pub(super) fn collective_views(&self) -> Vec<CollectiveView> {
         let views = self.peer.collectives().waiting();
         let mut views: Vec<CollectiveView> = views.map(|waiting| self.view_of(&waiting)).collect();
@@ -229,7 +229,7 @@ impl Host {
         }
     }
 
-    /// As a caller of that operation has called it: no other name may be known.
+    /// The name of a member as a caller of that operation gave it: the node may know no other.
     fn called(&self, key: &Key, id: PeerId) -> String {
         let mut callers = self.callers.waiting.values();
         let given = callers.find(|caller| caller.key == *key);
@@ -237,7 +237,7 @@ impl Host {
         given.unwrap_or_else(|| self.name_of(id))
     }
 
-    /// Callers that have gone are not answered, and of long waits the log says for whom.
+    /// Cancel the calls of callers that have gone. For a long wait, log which members are missing.
     pub(super) fn attend_callers(&mut self) {
         let gone = self.callers.waiting.iter();
         let gone: Vec<u64> = gone
@@ -285,7 +285,7 @@ impl Host {
         );
     }
 
-    /// What the metrics say of collectives.
+    /// Record the metrics of collectives.
     pub(super) fn record_collectives(&mut self) {
         let callers = self.callers.waiting.len();
         catalogue::COLLECTIVE_CALLERS.get().set(callers as f64);
@@ -298,7 +298,7 @@ impl Host {
             .set(unnamed as f64);
     }
 
-    /// For which members callers here wait, each with the collective's name.
+    /// The members that callers here wait for, each with the name of the operation.
     pub(super) fn missed(&self) -> BTreeSet<(String, String)> {
         let mut missed = BTreeSet::new();
         let open = self.peer.collectives().waiting();
@@ -310,7 +310,7 @@ impl Host {
         missed
     }
 
-    /// A vote is to be recorded before it is given.
+    /// Record a vote on disk before it is sent.
     pub(super) fn record_vote(&mut self, key: &Key) {
         if let Err(error) = self.votes.record(key) {
             tracing::error!(
@@ -331,7 +331,7 @@ fn missing(all: &[(PeerId, Class)], name: impl Fn(PeerId) -> String) -> Vec<Miss
     missing.collect()
 }
 
-/// The parts that a caller gives, by the places of their receivers.
+/// The parts that a caller contributes, by the places of their receivers in the list.
 fn placed(
     parts: Vec<(Destination, Bytes)>,
     place: impl Fn(&Destination) -> Option<u32>,

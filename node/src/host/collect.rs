@@ -1,4 +1,4 @@
-//! Own messages whose receivers are asked for an answer: what they have said so far.
+//! Collects the answers to messages of this node that ask their receivers for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
@@ -11,61 +11,61 @@ use super::answer::Said;
 use super::outgoing::Reply;
 use crate::report::Receipt;
 
-/// What a receiver has said.
+/// The answer of one receiver, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// A subscriber has it.
+    /// A subscriber took the message.
     Taken,
-    /// It answered this.
+    /// The application replied with these bytes.
     Reply(Bytes),
-    /// Neither, for this reason.
+    /// The message was not taken, for this reason.
     Not(&'static str),
 }
 
 /// A message that answers are collected for.
 struct Collection {
-    /// When they are awaited no longer.
+    /// When the wait for answers ends.
     until: Instant,
     heard: BTreeMap<PeerId, Heard>,
-    /// Once the relay is done with it: whose answers are missing.
+    /// Receivers whose answers are missing; filled once the relay is done with the message.
     missing: BTreeSet<PeerId>,
     settled: Option<Settled>,
 }
 
-/// What is known of a message but the answers to it.
+/// A message that the relay is done with, without its answers.
 pub(super) struct Settled {
     pub(super) since: Instant,
     pub(super) receipt: Receipt,
     pub(super) reached: Vec<PeerId>,
-    /// Of these, whose answers are awaited.
+    /// The reached members whose answers are awaited.
     pub(super) awaited: Vec<PeerId>,
-    /// Whether it soon gives up those of them that are called down.
+    /// Whether it gives up members soon after they are called down ([`crate::Due::Soon`]).
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
 
-/// What is known of a message, with the answers that have come to it.
+/// A message that the relay is done with, and the answers that have come.
 pub(super) struct Collected {
     pub(super) settled: Settled,
     pub(super) heard: BTreeMap<PeerId, Heard>,
 }
 
-/// All messages that answers are collected for, by sequence. At most
-/// [`Collections::MAX`], then no further one is accepted; of answers beyond
-/// [`Collections::MAX_BYTES`] only that they came is kept.
+/// All messages for which answers are collected, by sequence. There are at most
+/// [`Collections::MAX`]; a further message is refused. Once the replies have
+/// [`Collections::MAX_BYTES`], only the arrival of a further reply is noted, not its text.
 #[derive(Default)]
 pub(super) struct Collections {
     open: BTreeMap<u64, Collection>,
-    /// When settled ones are awaited no longer.
+    /// When the wait ends for messages that the relay is done with.
     due: BTreeSet<(Instant, u64)>,
-    /// Those that nothing is missing of.
+    /// Messages without a missing answer.
     finished: BTreeSet<u64>,
     contents: Contents,
-    /// The relay's count of losses when the lost were given up last.
+    /// The relay's count of losses when lost members were last given up.
     pub(super) losses: u64,
 }
 
-/// Answers, equal ones as one, and how often each was given.
+/// The texts of replies; equal replies share one entry, with a count.
 #[derive(Default)]
 struct Contents {
     counts: BTreeMap<Bytes, u32>,
@@ -100,19 +100,19 @@ impl Contents {
 }
 
 impl Collections {
-    /// As many as a receiver's window has messages.
+    /// The most messages: as many as the window of a receiver has.
     pub(super) const MAX: usize = 1024;
-    /// A guess: 4,096 members with an answer each of the longest, twice.
+    /// The most bytes of replies. A guess: the longest reply from each of 4,096 members, twice.
     pub(super) const MAX_BYTES: usize = 32 << 20;
-    /// How many may answer one message: as many as a roster names.
+    /// The most receivers that may answer one message: as many as a roster names.
     const MAX_HEARD: usize = 4096;
 
-    /// How many messages, and the bytes of the answers to them.
+    /// The number of messages, and the bytes of the replies to them.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.open.len(), self.contents.bytes)
     }
 
-    /// How many the relay is done with, whose answers are still awaited.
+    /// The number of messages that the relay is done with and that still wait for answers.
     pub(super) fn settled_count(&self) -> usize {
         let all = self.open.values();
         all.filter(|collection| collection.settled.is_some())
@@ -123,7 +123,7 @@ impl Collections {
         self.open.len() < Self::MAX
     }
 
-    /// Answers to an own message are awaited.
+    /// Begin to collect answers to a message.
     pub(super) fn begin(&mut self, sequence: u64, until: Instant) {
         let collection = Collection {
             until,
@@ -134,7 +134,7 @@ impl Collections {
         self.open.insert(sequence, collection);
     }
 
-    /// A receiver has answered; the first answer counts.
+    /// Note the answer of a receiver; only its first answer counts.
     pub(super) fn hear(&mut self, sequence: u64, from: PeerId, said: Said) {
         let Some(collection) = self.open.get_mut(&sequence) else {
             return;
@@ -156,7 +156,7 @@ impl Collections {
         }
     }
 
-    /// The relay is done with a message that is collected for.
+    /// Note that the relay is done with a message.
     pub(super) fn settle(&mut self, sequence: u64, settled: Settled) {
         let Some(collection) = self.open.get_mut(&sequence) else {
             return;
@@ -172,7 +172,7 @@ impl Collections {
         }
     }
 
-    /// Messages that give up soon ([`crate::Due::Soon`]) await no answers of lost members.
+    /// Stop waiting for lost members, for messages with [`crate::Due::Soon`].
     pub(super) fn give_up(
         &mut self,
         sequences: impl RangeBounds<u64>,
@@ -197,12 +197,12 @@ impl Collections {
         }
     }
 
-    /// When the next one is awaited no longer.
+    /// When the next wait ends.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.due.first().map(|(until, _)| *until)
     }
 
-    /// Take those that everybody who has them has answered, or whose time is over.
+    /// Take the messages that all awaited receivers have answered, or whose time is over.
     pub(super) fn take_finished(&mut self, now: Instant) -> Vec<Collected> {
         while let Some((until, sequence)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(until, sequence));
@@ -215,7 +215,7 @@ impl Collections {
             .collect()
     }
 
-    /// Take all that the relay is done with: nobody can answer any more.
+    /// Take all messages that the relay is done with: no answer can come any more.
     pub(super) fn take_all(&mut self) -> Vec<Collected> {
         let all: Vec<u64> = self.open.keys().copied().collect();
         all.into_iter().filter_map(|at| self.take(at)).collect()
@@ -337,7 +337,7 @@ mod tests {
             all.hear(0, peer(1), long(n));
         }
         assert_eq!(all.contents.bytes, 4096, "the first answer alone");
-        // The other one stays open all the time.
+        // The other message stays open all the time.
         for sequence in 1..=3 * Collections::MAX_BYTES as u64 / 4096 {
             all.begin(sequence, until);
             all.hear(sequence, peer(2), long(1000 + sequence));

@@ -1,7 +1,7 @@
-//! Messages from peers, from the transport to the machines.
+//! Messages from peers on their way from the transport to the machines.
 //!
-//! Signatures are judged before a copy reaches a machine: a forged one is noted nowhere, so
-//! the true one is still new when it comes.
+//! The host verifies signatures before a copy reaches a machine. A forged copy leaves no trace
+//! there, so the genuine one is still new when it comes.
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::detector::Goodbye;
@@ -13,7 +13,7 @@ use super::proof::Unproven;
 use crate::peer::{Input, Message};
 
 impl Host {
-    /// A message has come: feed it to the machines, or what is wrong with it.
+    /// Feed a message to the machines, or the reason why it is not accepted.
     pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
         if let Some(goodbye) = message.goodbye().cloned() {
             return self.take_goodbye(from, message, &goodbye);
@@ -35,8 +35,9 @@ impl Host {
         }
     }
 
-    /// A goodbye has come. One that would change nothing is not looked at. A later life of
-    /// this node has left if one says so that this process never was: it goes on above that.
+    /// Take a goodbye. One that would change nothing is not verified. A goodbye of this node's own
+    /// identity with a higher boot proves a later life, which has ended: this process goes on in a
+    /// new life above that boot.
     fn take_goodbye(&mut self, from: PeerId, message: Message<PeerId>, goodbye: &Goodbye<PeerId>) {
         let overlay = self.peer.overlay();
         if overlay.is_outdated(goodbye) {

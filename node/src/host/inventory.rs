@@ -1,4 +1,4 @@
-//! The hosts that ought to be members, and those that are not.
+//! The hosts of the setting `expect`: which of them are members, and which are absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::report::Absent;
 use crate::settings;
 use crate::spiffe::id_of;
 
-/// The expected hosts but this node, and when they were members.
+/// The expected hosts but this node, and when they were last members.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     names: BTreeMap<PeerId, String>,
     present: BTreeSet<PeerId>,
     last_seen: BTreeMap<PeerId, Instant>,
-    /// Who has said goodbye and is not back.
+    /// Hosts that have said goodbye and are not back.
     left: BTreeSet<PeerId>,
 }
 
@@ -35,12 +35,12 @@ impl Inventory {
         self.names.is_empty()
     }
 
-    /// Everybody who is expected.
+    /// The ids of all expected hosts.
     pub(super) fn peers(&self) -> Vec<PeerId> {
         self.names.keys().copied().collect()
     }
 
-    /// A peer has said goodbye, or is there again.
+    /// Note that a peer has said goodbye, or is back.
     pub(super) fn note(&mut self, peer: PeerId, has_left: bool) {
         match has_left && self.is_expected(peer) {
             true => self.left.insert(peer),
@@ -48,19 +48,19 @@ impl Inventory {
         };
     }
 
-    /// A roster has become complete, or somebody has left.
+    /// Compare with a roster that has become complete, or again after a peer has left.
     pub(super) fn look(&mut self, roster: &Roster<PeerId>, now: Instant) {
         let left = &self.left;
         let is_member = |peer: &&PeerId| roster.rank_of(**peer).is_some() && !left.contains(*peer);
         let present: BTreeSet<PeerId> = self.names.keys().filter(is_member).copied().collect();
-        // They were members until now.
+        // These hosts were members until now.
         for gone in self.present.difference(&present) {
             self.last_seen.insert(*gone, now);
         }
         self.present = present;
     }
 
-    /// Who is expected, but for those that are members.
+    /// The expected hosts that are no members.
     pub(super) fn absent(&self, now: Instant, is_member: impl Fn(PeerId) -> bool) -> Vec<Absent> {
         let absent = self.away(is_member).map(|(id, name)| Absent {
             name: name.to_owned(),
@@ -72,7 +72,7 @@ impl Inventory {
         absent
     }
 
-    /// The expected peers that are not there, each with its name.
+    /// The expected peers that are not present, each with its name.
     pub(super) fn away(
         &self,
         is_there: impl Fn(PeerId) -> bool,
@@ -89,7 +89,7 @@ impl Inventory {
         Some((now - *seen).as_secs_f64())
     }
 
-    /// Whether a peer was a member when the members were known last.
+    /// Whether a peer was a member at the last comparison with a roster.
     pub(super) fn is_member(&self, peer: PeerId) -> bool {
         self.present.contains(&peer)
     }

@@ -1,9 +1,9 @@
-//! How another life begins while the process runs.
+//! Begins another life of this node while the process runs.
 //!
-//! A peer knows a newer life of this node's identity than the one that greets it: the state
-//! folder was lost while the clock was behind, or another process was this node for a
-//! while. Peers ignore the message numbers of an older life. So this process goes on under a
-//! newer boot, with new machines and without a link. Its users and subscribers stay.
+//! A peer may know a newer life of this node's identity than the present one: the state folder was
+//! lost while the clock was behind, or another process used the identity for a while. Peers ignore
+//! the message numbers of an older life. So this process goes on with a newer boot, new machines
+//! and no link. Its users and subscribers stay.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,23 +20,24 @@ use super::{Ended, Host, now, open};
 use crate::catalogue;
 use crate::peer::{Input, Timer};
 
-/// A member begins another life at most once in this time. An owner of its key can show it
-/// newer lives again and again, and would keep it out of the cluster otherwise.
+/// A member begins another life at most once in this time. Otherwise a second owner of its key
+/// could keep it out of the cluster by showing it newer lives again and again.
 const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
-/// What the current life has come to.
+/// The state of the current life.
 #[derive(Debug, Default)]
 pub(super) struct LifeInPlace {
-    /// It has been counted with others.
+    /// Whether it has been counted in an epoch with other members.
     is_member: bool,
-    /// When a member began another life last.
+    /// When this node, as a member, last began another life.
     begun: Option<Instant>,
-    /// The peers whose links were of the former life, until these are down.
+    /// The peers whose links belong to the former life, until these links are down.
     pub(super) former_links: BTreeSet<PeerId>,
 }
 
 impl Host {
-    /// Once this node has been counted with others it is no starting one.
+    /// Note when this node has been counted with others: the transport then treats it as a member,
+    /// not as a starting node.
     pub(super) fn note_membership(&mut self) {
         let placement = self.peer.overlay().placement();
         let is_counted = placement.is_some_and(|placement| placement.population.get() > 1);
@@ -46,7 +47,7 @@ impl Host {
         }
     }
 
-    /// A newer life of this node's identity is proven, and nobody lives it.
+    /// React to proof that this node's identity had a newer life, which no process lives now.
     pub(super) fn on_outlived(&mut self, newest: u64) {
         if newest < self.state.boot || self.leaving.is_some() {
             return;
@@ -73,7 +74,7 @@ impl Host {
         self.begin_life();
     }
 
-    /// Another process is this node, and the newer one.
+    /// End, because another process with this identity runs in a newer life.
     pub(super) fn on_superseded(&mut self, address: SocketAddr) {
         tracing::error!(
             here = %self.address,

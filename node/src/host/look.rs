@@ -1,12 +1,12 @@
-//! The looks at who is silent: what is known before them, and when one can wait.
+//! The looks for silent neighbours: what the host finds out before a look, and when a look can
+//! wait.
 //!
-//! A node looks at the beginning and in the middle of each beat. In a quiet cluster
-//! the one in the middle finds nobody. Nothing tells the host that an acknowledgement has
-//! come: it asks the transport whenever it is awake while one is owed, and with each look.
-//! Once nobody owes one the look waits for whatever happens next, or the beat. The
-//! detector sees the same inputs in the same order, but that it hears of some
-//! acknowledgements before the look. While somebody owes one, or is near suspicion,
-//! neither look nor beat waits.
+//! A node looks at the beginning and in the middle of each beat. In a quiet cluster the look in the
+//! middle finds no silent neighbour. The transport does not tell the host when an acknowledgement
+//! has come. So the host asks for it with each look, and whenever it is awake while a neighbour
+//! owes one. Once no neighbour owes one, the look waits for the next event or the beat. The
+//! detector gets the same inputs in the same order, except that it hears of some acknowledgements
+//! before the look. While a neighbour owes one, or is near suspicion, neither look nor beat waits.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Host {
         self.timers.arm(timer, after(length), timer.slack(length));
     }
 
-    /// Before the host sleeps: have the looks wait if they can.
+    /// Before the host sleeps: let the looks wait if they can.
     pub(super) fn attend_look(&mut self) {
         if self.peer.overlay().awaits_acknowledgement() {
             self.tell_acknowledged();
@@ -47,7 +47,7 @@ impl Host {
         self.timers.set_slack(BEAT, beat);
     }
 
-    /// Timers that waited come before what the host was woken by.
+    /// Fire the timers that waited, before the event that woke the host.
     pub(super) fn fire_waiting(&mut self) {
         let now = now();
         while let Some((timer, late)) = self.timers.pop_waiting(now) {
@@ -55,7 +55,8 @@ impl Host {
         }
     }
 
-    /// A neighbour whose transport answers lives, and hears this node.
+    /// Tell the peer which silent neighbours' transports have acknowledged a packet: such a
+    /// neighbour is alive and hears this node.
     pub(super) fn tell_acknowledged(&mut self) {
         let silent: Vec<PeerId> = self.peer.overlay().silent_neighbours().collect();
         self.acknowledged.retain(|peer, _| silent.contains(peer));

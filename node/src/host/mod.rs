@@ -1,5 +1,5 @@
-//! The loop of a node: it feeds one [`Peer`] with what the transport, the timers
-//! and the user say, and performs what the peer asks for.
+//! The loop of a node: it feeds one [`Peer`] with the events of the transport, the timers and the
+//! user's commands, and performs the effects that the peer asks for.
 //!
 //! ```text
 //!   transport events ─┐                 ┌─▶ frames, connect, disconnect
@@ -7,7 +7,7 @@
 //!   commands ─────────┘                 └─▶ deliveries, receipts
 //! ```
 //!
-//! Nothing here awaits a peer's queue, so one slow peer slows nobody else.
+//! The loop never waits for a peer's queue, so a slow peer slows nobody else.
 
 mod answer;
 mod callers;
@@ -71,21 +71,20 @@ pub use seat::{Ended, StartError};
 pub(crate) use seat::{Opened, Seat};
 use targets::LostMembers;
 
-/// Transport events handled before timers and commands get their turn.
+/// The most transport events that are handled before timers and commands get their turn.
 const EVENTS_PER_TURN: usize = 64;
-/// Commands handled before the transport gets its turn.
+/// The most commands that are handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
-/// After so many turns the node's other tasks have theirs, though there be more to do:
-/// commands come from other threads. Sooner, those of all other nodes on this thread would
-/// go first too often.
+/// After this many turns the loop yields to the node's other tasks, even if it has more to do,
+/// since commands come from other threads. With a lower number, the tasks of all other nodes on
+/// this thread would go first too often.
 const TURNS: u32 = 16;
-/// Round trips below this matter to nobody: the relay waits for longer anyway.
+/// Round trips shorter than this are not reported: the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
-/// How often the relay is told how far away the peers are.
+/// How often the relay is told the round-trip times to the peers.
 const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
-/// How often the counters of the machines are copied to the metrics of who does not
-/// ask for a report, as a scrape does: with the next thing that happens, and a beat is
-/// never far.
+/// How often the machines' counters are copied to the metrics without a report or scrape, which
+/// copy them as well. It happens with the next event after this time; a beat is never far.
 const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// Bind the transport and prepare the loop.
@@ -99,35 +98,34 @@ struct Host {
     trust_domain: String,
     address: std::net::SocketAddr,
     id: PeerId,
-    /// Secret and boot; holds the lock on the state folder.
+    /// Secret and boot. Holds the lock on the state folder.
     state: NodeState,
-    /// The boot, as the handles read it.
+    /// The boot, for the handles to read.
     boot: Arc<AtomicU64>,
-    /// What the current life has come to.
+    /// The state of the current life.
     life: LifeInPlace,
     peer: Peer<PeerId>,
     out: Out<PeerId>,
     transport: Transport,
-    /// When its credentials end.
+    /// Watches when the node's credentials expire.
     expiry: Expiry,
-    /// The revocation lists that it goes by.
+    /// The revocation lists that are in force.
     lists: BTreeMap<ListId, ListIssuer>,
-    /// Signs for this node, and judges what others have signed.
+    /// Signs for this node, and verifies the signatures of others.
     notary: Notary,
-    /// The process that each linked peer runs as.
+    /// The boot of each linked peer's process.
     boots: BTreeMap<PeerId, u64>,
-    /// How long the beat is that was armed last.
+    /// The length of the beat that was armed last.
     beat: Duration,
-    /// Whether the look that is armed may be late, as the timers were told.
+    /// Whether the armed look may be late, as last set in the timers.
     may_look_wait: Option<bool>,
-    /// How many acknowledgements had come from each watched peer.
+    /// The number of acknowledgements of each watched peer at the last look.
     acknowledged: BTreeMap<PeerId, u64>,
-    /// The round-trip time to each linked peer that the relay was told last, if it
-    /// matters.
+    /// The round-trip times that the relay was told last, where they are long enough to matter.
     round_trips: BTreeMap<PeerId, Duration>,
-    /// When it is told again.
+    /// When the relay is told the round-trip times again.
     round_trips_due: Instant,
-    /// Why the configured peers could not be dialled, as told last.
+    /// Why configured peers could not be dialled, as logged last.
     dial_failures: BTreeMap<PeerId, DialError>,
     /// The last peer that could not be dialled, and why.
     last_refusal: Option<(PeerId, DialError)>,
@@ -140,19 +138,19 @@ struct Host {
     messages: OpenMessages,
     collections: Collections,
     callers: Callers,
-    /// In which votes this node has taken part.
+    /// The votes in which this node has taken part.
     votes: Votes,
     answers: Answers,
     inventory: Inventory,
     lost_members: LostMembers,
     last_names: LastNames,
     placement: watch::Sender<Option<PlacementView>>,
-    /// What `placement` was made of.
+    /// The values from which the last `placement` was made.
     shown: Option<Shown>,
-    /// The overlay may have changed since the placement was shown.
+    /// Whether the overlay may have changed since the placement was last shown.
     is_placement_stale: bool,
     leaving: Option<Leaving>,
-    /// The loop is to end at once, and why.
+    /// Set when the loop has to end at once: the reason.
     ends: Option<Ended>,
 }
 
@@ -187,7 +185,7 @@ impl Host {
                     break Ended::Asked;
                 }
             }
-            // Neither a busy network nor a busy user may starve the other.
+            // A busy network must not starve the users, nor a busy user the network.
             for count in 0..COMMANDS_PER_TURN {
                 let Ok(command) = commands.try_recv() else {
                     break;
@@ -235,20 +233,20 @@ impl Host {
                     }
                 },
                 command = commands.recv(), if commands_open => match command {
-                    // Every handle is gone: the node lives as long as its task.
+                    // Every handle is gone; the node lives as long as its task.
                     None => commands_open = false,
                     Some(command) => {
                         self.fire_waiting();
                         self.on_command(command);
                     }
                 },
-                // Who is busy hears of it above.
+                // A busy loop checks `stop` above.
                 () = stopped.as_mut() => break Ended::Asked,
                 // Timers that are due have fired above.
                 () = &mut alarm => {}
             }
         };
-        // What nobody has asked for yet.
+        // Record the last values, which no scrape has asked for yet.
         self.record_stats();
         ended
     }
@@ -294,8 +292,7 @@ impl Host {
         }
     }
 
-    /// Tell the relay how far away `peer` is, unless it is near or that has hardly
-    /// changed.
+    /// Tell the relay the round-trip time to `peer`, unless it is short or has hardly changed.
     fn tell_round_trip(&mut self, peer: PeerId) {
         let time = self.transport.round_trip(peer).unwrap_or_default();
         let told = self.round_trips.get(&peer).copied().unwrap_or_default();
@@ -341,11 +338,11 @@ impl Host {
                 class,
                 body,
             } => {
-                // It is for the former life of this process.
+                // This message was for the former life of this process.
                 if self.life.former_links.contains(&peer) {
                     return;
                 }
-                // A frame of the peer's former process says nothing any more.
+                // A frame of the peer's former process no longer counts.
                 if self
                     .boots
                     .get(&peer)
@@ -353,7 +350,8 @@ impl Host {
                 {
                     return;
                 }
-                // Beats are of this class. A neighbour whose frames of it stop is called down.
+                // Beats are in this class: a neighbour whose maintenance frames stop is called
+                // down.
                 if class == PlainClass::Maintenance {
                     self.outages.on_heard(peer, now());
                 }
@@ -370,7 +368,7 @@ impl Host {
         }
     }
 
-    /// Say so aloud when the operator named the peer, once per reason.
+    /// Log it, once per reason, if the operator named the peer in the settings.
     fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
         self.note_refusal(peer, &reason);
         let mut named = self.config.parent.iter().chain(&self.config.seeds);
@@ -387,7 +385,7 @@ impl Host {
         self.dial_failures.insert(peer, reason);
     }
 
-    /// A message is not taken.
+    /// Count a message that is not accepted, and log it once per peer and reason.
     fn count_refused(&mut self, peer: PeerId, reason: &'static str, refused: &dyn Display) {
         catalogue::MESSAGES_REFUSED.with([reason]).increment(1);
         if self.refusals.is_news(peer, reason) {
@@ -437,7 +435,7 @@ impl Host {
             return;
         }
         tracing::info!(drain_seconds = drain.as_secs_f64(), "leaving");
-        // What was submitted before goes out first.
+        // Messages that were submitted before go out first.
         self.send_all_waiting();
         self.leaving = Some(Leaving {
             until,
@@ -454,7 +452,7 @@ impl Host {
 
     async fn say_goodbye(&mut self) {
         self.feed_goodbye();
-        // Nobody answers whoever has left.
+        // A node that has left gets no more answers.
         for collected in self.collections.take_all() {
             self.tell_collected(collected);
         }
@@ -481,7 +479,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The instant `length` from now, or as far ahead as anybody will wait.
+/// The instant `length` from now, or a year from now if that is sooner.
 fn after(length: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
     now() + length.min(FAR)

@@ -1,4 +1,4 @@
-//! From a node's settings to its running parts.
+//! Makes the running parts of a node from its settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -161,7 +161,8 @@ pub(super) fn overlay_config(
             let gather = gather(&config.neighbours);
             let others: BTreeSet<PeerId> = gather.peers.iter().copied().collect();
             let others: Vec<PeerId> = others.into_iter().filter(|peer| *peer != me).collect();
-            // From all over the list: to probe all after a loss would cost thousands of dials.
+            // Spread over the list: to probe all neighbours after a loss would cost thousands of
+            // dials.
             let step = others.len().div_ceil(NEIGHBOURS_AS_SEEDS).max(1);
             wanted.seeds.extend(others.into_iter().step_by(step));
             wanted.survey = Some(gather);
@@ -170,7 +171,7 @@ pub(super) fn overlay_config(
     wanted.alone = config.alone;
     let expected = config.expect.names();
     wanted.expect = expected.map(|name| id_of(trust_domain, name)).collect();
-    // In a graph nobody knows its place among siblings.
+    // In a graph no node knows its place among siblings beforehand.
     wanted.slot = config.slot.filter(|_| config.bootstrap != Bootstrap::Graph);
     wanted.priority = config.priority;
     wanted.limits.max_children = u16::try_from(config.max_children).unwrap_or(u16::MAX);
@@ -184,12 +185,13 @@ pub(super) fn overlay_config(
     wanted
 }
 
-/// How many neighbours in a graph are contacts at most. Guess: an orphan asks 24 peers a round.
+/// The most neighbours in a graph that become contacts. A guess: an orphan asks 24 peers a round.
+/// With fewer, an orphan may know no live peer; with more, a loss causes more dials.
 const NEIGHBOURS_AS_SEEDS: usize = 16;
 
-/// Whom a node of a fully connected system takes for its contacts: those at the distances 2^i
-/// on both sides of it in the list, its parent and children in the tree among them. They lead
-/// from everybody to everybody; to probe all after a loss would cost thousands of dials.
+/// The contacts of a node in a fully connected system: the peers at the distances 2^i on both sides
+/// of it in the list. Its parent and children in the tree are among them. These contacts lead from
+/// each node to every other one; to probe all peers after a loss would cost thousands of dials.
 fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '_ {
     let place = peers.iter().position(|peer| *peer == me).unwrap_or(0);
     let count = peers.len();
@@ -197,7 +199,7 @@ fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '
         (0..usize::BITS).map_while(move |i| Some(1 << i).filter(|d: &usize| *d < count));
     let both = distances.flat_map(move |distance| [count - distance, distance]);
     let near = both.filter_map(move |distance| peers.get((place + distance) % count));
-    // In a list without this node the first entry is none of its neighbours.
+    // A node that is not in the list counts as place 0, which has no distance to the first entry.
     let distinct: BTreeSet<PeerId> = near.chain(peers.first()).copied().collect();
     distinct.into_iter().filter(move |peer| *peer != me)
 }
@@ -210,8 +212,8 @@ fn pace(config: &NodeConfig) -> Pace {
     }
 }
 
-/// Jitter and nonces need to differ between nodes and between boots, and to be
-/// no secret: both follow from what everybody knows.
+/// The seed of jitter and nonces. It must differ between nodes and boots but need not be secret, so
+/// it is made of the public id and boot.
 fn seed_of(me: PeerId, boot: u64) -> u64 {
     let low = me.as_bytes().iter().rev().take(8);
     low.fold(boot, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
@@ -227,20 +229,20 @@ pub(super) fn relay_config(config: &NodeConfig, planted: overlay::Planted) -> ro
     }
 }
 
-/// The longest packet that any node may send: a payload at its bound with the
-/// longest head. It is the same everywhere, whatever a node accepts itself: a
-/// longer frame ends the link, a longer payload is only refused.
+/// The longest packet that any node may send: the longest payload with the longest head. It is the
+/// same at all nodes, whatever payloads a node accepts: a longer frame ends the link, while a
+/// longer payload is only refused.
 const PACKET_MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES + routing::wire::MAX_HEAD_BYTES;
 
-/// The longest packet that several messages share: it goes on the common stream, since one
-/// of its own takes two tasks more.
+/// The longest packet of several messages. It goes on the common stream, since a stream of its own
+/// would need two more tasks.
 const SHARED_MAX: usize = Payloads::MAX_BYTES + routing::wire::MAX_HEAD_BYTES;
 
 fn limits(config: &NodeConfig) -> Limits {
     let defaults = Limits::default();
-    // Beats watch the neighbours; other links only have to stay open, through what
-    // stands between. RFC 9000, 10.1.2: most of that forgets after 30 s at the earliest.
-    // `quiet` is for networks whose middleboxes remember longer, or that have none.
+    // Beats watch the neighbours. Other links only have to stay open in the middleboxes between,
+    // most of which forget a silent flow after 30 s at the earliest (RFC 9000, 10.1.2). `quiet` is
+    // for networks whose middleboxes remember longer, or that have none.
     let keep_alive = Duration::from_secs(match config.profile {
         Profile::Default => 29,
         Profile::Fast => 20,
@@ -248,11 +250,11 @@ fn limits(config: &NodeConfig) -> Limits {
     });
     let (link_idle, redial_max) = match config.profile {
         Profile::Default | Profile::Quiet => (defaults.link_idle, defaults.redial_max),
-        // A fifth, as is everything else of this profile.
+        // A fifth, like all other times of this profile.
         Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
-    // About a beat. With less, a process on a loaded machine would be taken for gone; with
-    // more, a process that was started elsewhere waits longer to be admitted.
+    // About a beat. With less, a process on a loaded machine would be taken for gone. With more, a
+    // process that was started on another host waits longer to be admitted.
     let beat = pace(config).beat;
     let answer_timeout = beat.clamp(Duration::from_millis(500), Duration::from_secs(2));
     Limits {

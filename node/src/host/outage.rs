@@ -1,5 +1,5 @@
-//! How long it takes until a lost neighbour is noticed, the ring closes around it, and the
-//! node is settled again, for the metrics.
+//! Measures outages for the metrics: how long it takes until a lost neighbour is noticed, until the
+//! ring closes around it, and until the node is settled again.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use tokio::time::Instant;
 
 use crate::catalogue;
 
-/// The outages that a node is in.
+/// The outages that a node sees at present.
 #[derive(Debug)]
 pub(super) struct Outages {
     /// When each watched neighbour gave its last sign of life.
     heard: BTreeMap<PeerId, Instant>,
-    /// The neighbours in the ring when it was closed last.
+    /// The neighbours in the ring when it was last closed.
     ring: [Option<PeerId>; 2],
-    /// The first of those that has been called down since, and when.
+    /// The first of these that has been called down since then, and when.
     gap: Option<(PeerId, Instant)>,
-    /// Since when the node is not settled.
+    /// Since when the node has been unsettled.
     unsettled: Option<Instant>,
 }
 
 impl Outages {
-    /// Of a node that starts now.
+    /// The outages of a node that starts now: it is not settled.
     pub(super) const fn new(now: Instant) -> Self {
         Self {
             heard: BTreeMap::new(),
@@ -32,20 +32,20 @@ impl Outages {
         }
     }
 
-    /// Exactly these are watched. One that was not before counts as heard now.
+    /// Set the watched neighbours. A neighbour that was not watched before counts as heard now.
     pub(super) fn watch(&mut self, watched: impl Iterator<Item = PeerId>, now: Instant) {
         let heard = |peer| (peer, self.heard.get(&peer).copied().unwrap_or(now));
         self.heard = watched.map(heard).collect();
     }
 
-    /// A sign of life.
+    /// Note a sign of life of a peer.
     pub(super) fn on_heard(&mut self, peer: PeerId, now: Instant) {
         if let Some(heard) = self.heard.get_mut(&peer) {
             *heard = now;
         }
     }
 
-    /// A peer is called down.
+    /// Note that a peer is called down.
     pub(super) fn on_down(&mut self, peer: PeerId, now: Instant) {
         if let Some(heard) = self.heard.remove(&peer) {
             let silent = now.saturating_duration_since(heard);
@@ -56,18 +56,18 @@ impl Outages {
         }
     }
 
-    /// A peer that was called down is there again.
+    /// Note that a peer is up that was called down.
     pub(super) fn on_up(&mut self, peer: PeerId) {
         self.gap.take_if(|(down, _)| *down == peer);
     }
 
-    /// A peer is called down no longer: whether the ring closes around it shows no more. It may be
-    /// back without a word, and the next change of the ring be hours away.
+    /// Note that a verdict has expired. The gap is forgotten: the peer may be back without a
+    /// message to this node, and the ring may not change for hours.
     pub(super) fn on_expired(&mut self, peer: PeerId) {
         self.gap.take_if(|(down, _)| *down == peer);
     }
 
-    /// The ring has closed, with these neighbours.
+    /// Note that the ring has closed, with these neighbours.
     pub(super) fn on_relinked(&mut self, ring: [Option<PeerId>; 2], now: Instant) {
         self.ring = ring;
         if let Some((_, since)) = self.gap.take() {
@@ -76,7 +76,7 @@ impl Outages {
         }
     }
 
-    /// The node is settled, or not.
+    /// Note whether the node is settled.
     pub(super) fn on_settled(&mut self, is_settled: bool, now: Instant) {
         if !is_settled {
             self.unsettled.get_or_insert(now);
@@ -100,8 +100,7 @@ mod tests {
         PeerId::from_bytes([n; 16])
     }
 
-    /// The sum, in seconds, and the number of what a histogram was told while `work` was
-    /// done.
+    /// The sum in seconds, and the number, of the values that `work` records in a histogram.
     fn recorded(name: &str, work: impl FnOnce()) -> (f64, u64) {
         let recorder = PrometheusBuilder::new().build_recorder();
         with_local_recorder(&recorder, work);
@@ -125,7 +124,7 @@ mod tests {
             outages.watch([peer(1), peer(2), peer(3)].into_iter(), start);
             outages.on_heard(peer(1), at(2));
             outages.on_heard(peer(9), at(2));
-            // Who is watched no more gives no signs, and is not silent for that.
+            // A peer that is no longer watched gives no signs of life; its silence is not measured.
             outages.watch([peer(1), peer(2)].into_iter(), at(3));
             for dead in [1, 2, 3, 9, 1] {
                 outages.on_down(peer(dead), at(5));
@@ -141,7 +140,7 @@ mod tests {
         let took = recorded("binomesh_relink_seconds", || {
             let mut outages = Outages::new(start);
             outages.on_relinked([Some(peer(1)), Some(peer(2))], start);
-            // Of others the ring knows nothing, and who is back has left no gap.
+            // Peer 7 is no neighbour in the ring, and peer 1 has come back: neither leaves a gap.
             outages.on_down(peer(7), at(1));
             outages.on_relinked([Some(peer(1)), Some(peer(2))], at(2));
             outages.on_down(peer(1), at(3));
@@ -166,7 +165,7 @@ mod tests {
             outages.on_relinked([Some(peer(2)); 2], at(4));
             outages.on_down(peer(2), at(10));
             outages.on_expired(peer(2));
-            // The other has come back, and hours later there is a third.
+            // The verdict has expired; hours later the ring changes, and that ends no gap.
             outages.on_relinked([Some(peer(2)), Some(peer(3))], at(10_000));
         });
         assert_eq!(took, (1.0, 1));

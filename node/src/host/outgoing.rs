@@ -1,10 +1,9 @@
-//! Messages of this node's own users, from the queue to the relay.
+//! Messages of this node's own users, on their way from the queue to the relay.
 //!
-//! They wait in a queue until the relay takes them, a moment as a rule. Those that are
-//! there together and go the same way go in one packet: so many short messages cost
-//! little more than one. Behind a few packets that are open a short message waits a moment
-//! for others to go along, and packets may be longer; otherwise one that is alone never
-//! waits for another.
+//! A message waits in a queue until the relay takes it, usually a moment. Messages that wait
+//! together and go the same way share one packet, so many short messages cost little more than one.
+//! While several packets are open, a short message waits a moment for others to share its packet,
+//! and packets may be longer. Otherwise a message that is alone never waits for another.
 
 use std::time::Duration;
 
@@ -25,18 +24,18 @@ use crate::spiffe::id_of;
 pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
 impl Host {
-    /// A user wants a message sent, to all members if there is no list. It goes when
-    /// the loop comes round.
+    /// Queue a message of a user, for all members if there is no list. It goes when the loop comes
+    /// round.
     pub(super) fn submit(&mut self, to: Option<Vec<Destination>>, outgoing: Outgoing) {
         if !self.messages.has_room_for(&outgoing) {
-            // Those that wait may only not have been tried yet.
+            // The waiting messages may just not have been tried yet.
             self.attend_waiting();
         }
         let is_asking = outgoing.confirmation != Confirmation::Relayed;
         let has_room = !is_asking || self.collections.has_room();
         let is_unplaced = self.peer.relay().roster().is_none();
         if is_unplaced && outgoing.due.time().is_none() {
-            // Who gives no time wants to hear at once that there is no place.
+            // A caller that gives no time is told at once that the node has no place.
             let _ = outgoing.reply.send(Err(SendError::NotReady));
             return;
         }
@@ -59,23 +58,23 @@ impl Host {
         });
     }
 
-    /// This node leaves: what waits goes at once.
+    /// Send all waiting messages at once, since this node leaves.
     pub(super) fn send_all_waiting(&mut self) {
         self.messages.is_last = true;
         self.note_room();
         self.attend_waiting();
     }
 
-    /// Room or a roster may have come: those that wait are tried when the loop
-    /// comes round.
+    /// Note that room or a roster may have come: the waiting messages are tried when the loop comes
+    /// round.
     pub(super) const fn note_room(&mut self) {
         self.messages.has_room = true;
     }
 
-    /// Try those that wait, in order, and answer those whose time is over.
+    /// Try the waiting messages in order, and answer those whose time is over.
     pub(super) fn attend_waiting(&mut self) {
         let open = self.peer.relay().open_packets();
-        // What is kept from now on for members that are away takes no room any more.
+        // A packet that is now kept for absent members no longer counts as open, so there is room.
         self.messages.has_room |= self.messages.refused_at.is_some_and(|then| open < then);
         let is_held_no_longer = self.messages.held_until.is_some_and(|until| now() >= until);
         if std::mem::take(&mut self.messages.has_room) || is_held_no_longer {
@@ -90,14 +89,14 @@ impl Host {
             is_less = true;
         }
         if is_less && !self.messages.waiting.is_empty() {
-            // What was behind those need not wait for the same.
+            // Messages behind the removed ones may go the way that is free.
             self.note_room();
             self.attend_waiting();
         }
     }
 
-    /// Publish the oldest that waits, with those that go in the same packet. Returns
-    /// whether they wait no more.
+    /// Publish the oldest waiting message, with the ones that share its packet. Returns whether
+    /// they no longer wait.
     fn publish_oldest(&mut self) -> bool {
         let open = self.peer.relay().open_packets();
         let count = self.messages.together(open);
@@ -148,7 +147,7 @@ impl Host {
         for message in self.messages.waiting.iter_mut().take(count) {
             message.because = because.clone();
         }
-        // Others may have ended for the sake of it.
+        // The relay may have ended other messages to make room; perform that.
         self.perform();
         false
     }
@@ -168,7 +167,7 @@ impl Host {
         self.peer.publish_signed(publish, sign, &mut self.out)
     }
 
-    /// Hand the relay what the collectives have to say, signed if this node signs.
+    /// Hand the relay the messages of the collectives, signed if this node signs.
     pub(super) fn post(&mut self) {
         let (notary, wanted) = (&self.notary, self.config.signatures);
         let sign = |content: Content<'_, PeerId>| match wanted.signs() {
@@ -179,7 +178,7 @@ impl Host {
         self.perform();
     }
 
-    /// The oldest ones wait no more: the relay has them, or will never take them.
+    /// Remove the oldest messages from the queue: the relay has them, or will never take them.
     fn take_accepted(
         &mut self,
         count: usize,
@@ -242,7 +241,7 @@ impl Host {
     }
 
     fn explain(&self, error: PublishError<PeerId>, to: Option<&[Destination]>) -> SendError {
-        // As the user called it: no other name may be known.
+        // The name as the user gave it: the node may know no other.
         let as_given = |peer: PeerId| {
             let mut all = to.into_iter().flatten();
             let given = all.find(|destination| self.id_of(destination) == peer);
@@ -278,9 +277,9 @@ impl Host {
     }
 }
 
-/// A message that has waited will get no receipt.
+/// Answer a waiting message that will get no receipt.
 fn tell_not_sent(reply: Reply, because: SendError) {
     catalogue::RECEIPTS.with(["not_sent"]).increment(1);
-    // Whoever asked may have gone.
+    // The caller may have gone.
     let _ = reply.send(Err(because));
 }

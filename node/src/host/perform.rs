@@ -1,4 +1,4 @@
-//! What a peer asks of its host.
+//! Performs the effects that a peer asks of its host.
 
 use binomesh_overlay::quic::SendError;
 use binomesh_overlay::{self as overlay, Effect, PeerId};
@@ -11,11 +11,11 @@ use crate::report::{PlacementView, epoch_name};
 use crate::wire;
 
 impl Host {
-    /// Perform what the peer has asked for, and what handling an event of it asks for.
+    /// Perform all effects of the peer, and the effects that follow from its events.
     pub(super) fn perform(&mut self) {
         while !self.out.is_empty() {
-            // No memory is kept: what the allocator gives was used just before, by whichever
-            // node of the process, and is in the caches still.
+            // The buffer is not kept for reuse: the allocator hands out memory that a node of this
+            // process used just before, which is still in the caches.
             for effect in std::mem::take(&mut self.out) {
                 self.perform_one(effect);
             }
@@ -24,7 +24,7 @@ impl Host {
 
     fn perform_one(&mut self, effect: Effect<PeerId, Message<PeerId>, Timer, Event<PeerId>>) {
         match effect {
-            // A vote that could not be recorded is not given.
+            // A vote that could not be recorded must not be sent.
             Effect::Send {
                 message: Message::Collective(_),
                 ..
@@ -134,7 +134,7 @@ impl Host {
         }
     }
 
-    /// Tell those who watch the placement when it has changed.
+    /// Show the placement to its watchers if it has changed.
     pub(super) fn show_placement(&mut self) {
         let overlay = self.peer.overlay();
         let (placement, anchored) = (overlay.placement(), overlay.island().is_none());
@@ -159,7 +159,7 @@ impl Host {
         self.placement.send_replace(view);
     }
 
-    /// The name of a peer, or its id while that is not known.
+    /// The name of a peer, or its id while no name is known.
     pub(super) fn name_of(&self, peer: PeerId) -> String {
         if peer == self.id {
             return self.config.name.clone();

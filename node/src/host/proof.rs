@@ -1,4 +1,4 @@
-//! Signatures of messages and goodbyes: making them, and judging those of others.
+//! Signatures of messages and goodbyes: makes this node's, and verifies those of others.
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
@@ -12,13 +12,13 @@ use crate::peer::Input;
 use crate::settings::Signatures;
 use crate::state::wall_clock_seconds;
 
-// A signature with the longest chain travels in a head.
+// A signature with the longest chain must fit into the head of a packet.
 const _: () = assert!(
     4 + Notary::MAX_SIGNATURE + Notary::MAX_CHAIN <= Signature::MAX_BYTES,
     "a signature that is made must fit"
 );
 
-/// Why a copy is not taken.
+/// Why the signature of a copy is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unproven {
     #[error("it is not signed by its origin, and the setting `signatures` requires that")]
@@ -35,7 +35,7 @@ impl Unproven {
         }
     }
 
-    /// Its name in metrics.
+    /// The reason's name in metrics.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Forged(_, Forged::Unjudged) => "unjudged",
@@ -50,7 +50,7 @@ pub(super) fn notary(identity: &Identity, wanted: Signatures) -> Result<Notary, 
 }
 
 impl Host {
-    /// Say goodbye, signed.
+    /// Feed the peer the order to leave, with a signed goodbye.
     pub(super) fn feed_goodbye(&mut self) {
         let proof = self.notary.sign_goodbye(self.state.boot);
         if proof.is_none() {
@@ -60,7 +60,7 @@ impl Host {
         self.feed(Input::Leave { proof });
     }
 
-    /// Whether a copy is signed as it ought to be.
+    /// Verify the signature of a copy, if it has one or needs one.
     pub(super) fn judge(&mut self, from: PeerId, packet: &Packet<PeerId>) -> Result<(), Unproven> {
         let origin = packet.header.errand.id.origin;
         let Some(signature) = &packet.header.signature else {
@@ -70,7 +70,7 @@ impl Host {
             };
         };
         let forged = |forged| Unproven::Forged(origin, forged);
-        // What was parsed can be written.
+        // Serialising a packet that was parsed cannot fail.
         let digest = packet.content().digest();
         let digest = digest.map_err(|_| forged(Forged::Malformed))?;
         let before = self.notary.chains_judged();
@@ -83,8 +83,8 @@ impl Host {
         verified.map_err(forged)
     }
 
-    /// Go on with other credentials, with which what is open is signed anew: the former
-    /// ones may be revoked, or expire, before all have it.
+    /// Replace the credentials, and sign the open messages again with the new ones: the former
+    /// certificate may be revoked or expire before all members have these messages.
     pub(super) fn renew(&mut self, identity: &Identity) -> Result<(), RenewError> {
         if let Some(name) = identity.lost_list(&self.lists) {
             return Err(RenewError::NoList(name));
@@ -100,14 +100,14 @@ impl Host {
             let sign = |content: Content<'_, PeerId>| signed(notary, &content).ok();
             self.peer.resign(sign, &mut self.out);
             self.perform();
-            // The former key may have failed.
+            // Messages may have waited because the former key had failed.
             self.note_room();
         }
         Ok(())
     }
 }
 
-/// This node's signature. That its key fails is counted.
+/// Sign for this node; a failure of its key is counted.
 pub(super) fn signed(
     notary: &Notary,
     content: &Content<'_, PeerId>,

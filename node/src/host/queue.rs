@@ -1,4 +1,5 @@
-//! Messages of this node's own users that wait for the relay, and those that it has.
+//! The queue of messages of this node's own users: those that wait for the relay, and those that
+//! the relay has.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -13,64 +14,66 @@ use super::outgoing::Reply;
 use crate::command::{Destination, Outgoing, SendError};
 use crate::settings::Strategy;
 
-/// How many messages may wait for room in the window or for the roster; one
-/// more is refused as busy.
+/// The most messages that wait for room in the window or for the roster; one more is refused as
+/// busy.
 const MAX_WAITING: usize = 1024;
-/// How many bytes of payload they may hold; one more is refused as busy.
+/// The most bytes of payload that wait; a message beyond is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Messages whose time runs out this far apart, or a tenth of it, share a packet, whose
-/// receipt is due with the first. A guess: nobody sees the difference.
+/// Messages may share a packet if their deadlines differ by at most this, or by a tenth of the
+/// time. The receipt of the packet is due with the first. A guess: no user sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
-/// With so many packets open or more, a short one waits for more messages to share it. A
-/// guess: fewer keep no core and no link busy.
+/// From this number of open packets on, a short message waits for others to share its packet. A
+/// guess: fewer packets keep no core and no link busy.
 const FEW_OPEN: usize = 4;
-/// For so long at most. A guess: less than the receipts of so many packets take.
+/// The longest time that a message waits to share a packet. A guess: less than the receipts of that
+/// many packets take.
 const HOLD: Duration = Duration::from_millis(2);
-/// With fewer open, so many bytes share a packet at most: each hop passes on what it has
-/// in full, so the way of a long one is longer. A guess: half a millisecond at 1 Gbit/s.
+/// The most bytes of a shared packet while fewer packets are open: each hop receives a packet in
+/// full before it passes it on, so a long packet takes longer. A guess: half a millisecond at 1
+/// Gbit/s.
 const FEW_BYTES: usize = 48 << 10;
 
-/// A message that the relay has.
+/// A message that the relay has taken.
 pub(super) struct Open {
     pub(super) since: Instant,
     pub(super) is_for_all: bool,
     pub(super) confirmation: Confirmation,
-    /// Who is not waited for.
+    /// Names of members for which the receipt does not wait.
     pub(super) excused: Arc<[String]>,
-    /// Whether it soon gives up whoever is called down.
+    /// Whether it gives up members soon after they are called down ([`crate::Due::Soon`]).
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
 
-/// What became of the messages of this node's users so far.
+/// The messages of this node's users that have no receipt yet.
 #[derive(Default)]
 pub(super) struct OpenMessages {
-    /// Accepted, by sequence; the relay's window bounds them.
+    /// Messages that the relay has, by sequence; the relay's window bounds them.
     pub(super) open: BTreeMap<u64, Open>,
-    /// Not accepted yet, oldest first.
+    /// Messages that the relay has not taken yet, oldest first.
     pub(super) waiting: VecDeque<Waiting>,
-    /// Bytes of their payloads.
+    /// The bytes of the waiting payloads.
     waiting_bytes: usize,
-    /// When their time runs out, and of how many at that moment.
+    /// The deadlines of waiting messages, and how many messages have each.
     deadlines: BTreeMap<Instant, usize>,
-    /// Whether there may be room for those that wait.
+    /// Whether the relay may have room for the waiting messages.
     pub(super) has_room: bool,
-    /// How many packets were open when the relay had no room for the oldest.
+    /// The number of open packets when the relay last had no room for the oldest message.
     pub(super) refused_at: Option<usize>,
-    /// Until when those that wait are held back for others to go along, if they are.
+    /// Until when the waiting messages are held back to share a packet, if they are.
     pub(super) held_until: Option<Instant>,
-    /// Nothing is held back any more.
+    /// Whether messages are no longer held back, since this node leaves.
     pub(super) is_last: bool,
 }
 
-/// A message that is not accepted yet.
+/// A message that the relay has not taken yet.
 pub(super) struct Waiting {
-    /// To whom; to all members if there is no list.
+    /// The receivers; all members if there is no list.
     pub(super) to: Option<Vec<Destination>>,
     pub(super) since: Instant,
     pub(super) outgoing: Outgoing,
-    /// The answer, should its time run out.
+    /// The error to answer if the deadline passes.
     pub(super) because: SendError,
 }
 
@@ -80,13 +83,13 @@ impl Waiting {
         self.since.checked_add(time)
     }
 
-    /// Whether it may share a packet with an older one.
+    /// Whether it may share a packet with an older message.
     fn goes_with(&self, older: &Self) -> bool {
         let (mine, other) = (&self.outgoing, &older.outgoing);
         self.to == older.to
             && mine.topic == other.topic
             && mine.strategy == other.strategy
-            // Each takes a way of its own.
+            // With `circulant` each message goes down a tree of its own.
             && mine.strategy != Strategy::Circulant
             && mine.excused == other.excused
             && mine.confirmation == other.confirmation
@@ -104,13 +107,13 @@ impl Waiting {
 }
 
 impl OpenMessages {
-    /// When the first message that waits runs out of time, or has waited for others.
+    /// When the first deadline of a waiting message passes, or messages have been held back enough.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let first = self.deadlines.keys().next().copied();
         first.into_iter().chain(self.held_until).min()
     }
 
-    /// Whether the oldest ones, so many of them, wait a moment for others to go along.
+    /// Whether the `together` oldest messages wait a moment for others to share their packet.
     pub(super) fn holds(&mut self, together: usize, open: usize) -> bool {
         let oldest = self.waiting.front();
         let another = oldest.map_or(0, |oldest| oldest.outgoing.payload.len());
@@ -121,7 +124,7 @@ impl OpenMessages {
             || self.waiting_bytes + another > Payloads::MAX_BYTES;
         let until = oldest.and_then(|oldest| {
             let until = oldest.since + HOLD;
-            // Whoever is in a hurry is not held up.
+            // An urgent message is not held back.
             let urgent = |end| end < oldest.since + 10 * HOLD;
             let is_urgent = oldest.deadline().is_some_and(urgent);
             (!is_urgent && now() < until).then_some(until)
@@ -131,12 +134,12 @@ impl OpenMessages {
         self.held_until.is_some()
     }
 
-    /// How many wait for their turn, or until the relay is done with them.
+    /// The number of messages that wait or that the relay has.
     pub(super) fn count(&self) -> usize {
         self.open.len() + self.waiting.len()
     }
 
-    /// The bytes of those that wait for their turn, and how many may.
+    /// The bytes of the waiting messages, and their limit.
     pub(super) const fn waiting_bytes(&self) -> (usize, usize) {
         (self.waiting_bytes, MAX_WAITING_BYTES)
     }
@@ -168,7 +171,7 @@ impl OpenMessages {
         Some(message)
     }
 
-    /// Take out one whose time is over.
+    /// Remove one message whose deadline has passed.
     pub(super) fn remove_overdue(&mut self) -> Option<Waiting> {
         let first = self.deadlines.keys().next()?;
         let now = now();
@@ -180,8 +183,8 @@ impl OpenMessages {
         self.remove(place)
     }
 
-    /// How many of those that wait go in one packet, from the oldest on, while so many
-    /// are open.
+    /// How many waiting messages share the next packet, counted from the oldest, while `open`
+    /// packets are open.
     pub(super) fn together(&self, open: usize) -> usize {
         let Some(oldest) = self.waiting.front() else {
             return 0;

@@ -1,4 +1,4 @@
-//! Whether this node is ready, why not, and one line in the log if that lasts.
+//! Whether this node is ready, why not, and one line in the log if it stays unready.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use crate::catalogue;
 use crate::settings::Seed;
 use crate::spiffe::id_of;
 
-/// How long a node may be unready before that is logged: a restart or a new epoch takes
-/// less at the default profile (guess).
+/// How long a node may be unready before that is logged. A guess: a restart or a new epoch takes
+/// less at the default profile. With less, each restart would be logged.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The shortest time between two such lines, whose reasons differ.
+/// The shortest time between two such lines with different reasons.
 const PAUSE: Duration = Duration::from_secs(60);
-/// How many contacts a reason names.
+/// The most contacts that a reason names.
 const NAMED_MAX: usize = 4;
 
-/// Since when a node has been unready, and what the log says of it.
+/// Since when a node has been unready, and what the log was told of it.
 #[derive(Debug, Default)]
 pub(super) struct Unreadiness {
     since: Option<Instant>,
     /// The reason that was logged last, and when.
     logged: Option<(Kind, Instant)>,
-    /// Whether the node has been unready for longer than is usual, and still is.
+    /// Whether the log was told that the node is unready, and not yet that it is ready again.
     is_logged: bool,
 }
 
-/// What a node misses, without the details that change by the second.
+/// What a node lacks to be ready, without details that change by the second.
 pub(super) type Kind = (Health, Option<Island>);
 
 impl Host {
@@ -67,8 +67,8 @@ impl Host {
         }
     }
 
-    /// What has become of each contact, as the end of a reason. Without contacts: the
-    /// last refusal of anybody.
+    /// The last refusal of each contact, as the end of a reason. Without contacts: the last refusal
+    /// of any peer.
     fn refusals_of_contacts(&self) -> String {
         let contacts: Vec<&Seed> = self
             .config
@@ -99,12 +99,12 @@ impl Host {
         }
     }
 
-    /// A peer could not be dialled: the last refusal is kept, whoever it was.
+    /// Keep the reason why a peer could not be dialled, as the last refusal.
     pub(super) fn note_refusal(&mut self, peer: PeerId, reason: &DialError) {
         self.last_refusal = Some((peer, reason.clone()));
     }
 
-    /// Log once that the node stays unready, and that it is ready again.
+    /// Log once that the node stays unready, and once that it is ready again.
     pub(super) fn attend_readiness(&mut self, is_ready: bool, now: Instant) {
         if is_ready || self.leaving.is_some() {
             if std::mem::take(&mut self.unreadiness.is_logged) && is_ready {

@@ -17,10 +17,10 @@ use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
 use crate::subscription::{Message, Offered};
 
-/// The reason of a member that has the message and has not answered.
+/// The reason for a member that has the message and has not answered.
 const NO_ANSWER: &str = "no-answer";
 
-/// Names as they were used last: the next receipt or delivery has the same, as a rule.
+/// The names that were used last: the next receipt or delivery usually has the same.
 #[derive(Default)]
 pub(super) struct LastNames {
     reached: Option<(Vec<PeerId>, Arc<[String]>)>,
@@ -28,7 +28,7 @@ pub(super) struct LastNames {
 }
 
 impl Host {
-    /// Offer messages to the subscribers, and answer what their origin asks.
+    /// Offer messages to the subscribers, and send the answers that their origin asks for.
     pub(super) fn deliver(&mut self, delivery: &routing::Delivery<PeerId>) {
         if is_answer(&delivery.topic) {
             for (id, _, payload) in delivery.messages() {
@@ -39,8 +39,8 @@ impl Host {
         let mut offered = Vec::new();
         let is_wanted = self.subscribers.is_wanted(&delivery.topic);
         if is_wanted || self.may_be_claimed(delivery) {
-            // A copy for each packet: whoever lets go of the messages of the last one counts
-            // on another core.
+            // Each packet gets its own copy of the name. A shared one would have its reference
+            // count changed by another core, where a subscriber drops the former packet's messages.
             let origin_name: Arc<str> = Arc::from(&*self.origin_name(delivery.first.origin));
             let messages = || {
                 let all = delivery.messages();
@@ -68,21 +68,21 @@ impl Host {
         let offered = offered.into_iter().chain(repeat(Offered::default()));
         for ((id, ..), offered) in delivery.messages().zip(offered) {
             if let Some(said) = said(delivery.confirmation, offered) {
-                // Without room the origin is not answered, and says so.
+                // If the queue of answers is full, none is sent, and the origin's receipt says so.
                 let _ = self.answer(id, said);
             }
         }
     }
 
-    /// Whether what has no subscriber waits for one. Who asks for an answer of subscribers
-    /// is told at once that there is none.
+    /// Whether messages without a subscriber wait for one. An origin that asks for an answer of
+    /// subscribers is told at once that there is none.
     fn may_be_claimed(&self, delivery: &routing::Delivery<PeerId>) -> bool {
         let is_for_it = self.state.returns || delivery.is_kept;
         let asks = delivery.confirmation != Confirmation::Relayed;
         self.unclaimed.holds(&delivery.topic, is_for_it, asks)
     }
 
-    /// A receiver has answered an own message.
+    /// Take the answer of a receiver to a message of this node.
     fn on_answer(&mut self, from: PeerId, payload: &[u8]) {
         let answer = Answer::parse(payload).filter(|answer| answer.boot == self.state.boot);
         match answer {
@@ -91,7 +91,7 @@ impl Host {
         }
     }
 
-    /// Tell those whose receivers have answered.
+    /// Send the receipts of messages whose receivers have all answered, or whose time is over.
     pub(super) fn attend_collections(&mut self, now: Instant) {
         let relay = self.peer.relay();
         if self.collections.losses != relay.stats().losses {
@@ -103,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Nobody is waited for any more.
+    /// Send the receipt of a message with the answers that have come; no more are awaited.
     pub(super) fn tell_collected(&self, collected: Collected) {
         let Collected { settled, heard } = collected;
         let mut receipt = settled.receipt;
@@ -153,15 +153,15 @@ impl Host {
             return name.clone();
         }
         let name: Arc<str> = self.name_of(origin).into();
-        // It may become known yet.
+        // Only a known name is kept: an unknown one may become known later.
         if self.is_named(origin) {
             self.last_names.origin = Some((origin, name.clone()));
         }
         name
     }
 
-    /// The messages of a packet are done: tell whoever waits for them, and let others
-    /// in.
+    /// Handle the receipt of a packet: tell the callers that wait for its messages, and let waiting
+    /// messages in.
     pub(super) fn on_receipt(&mut self, receipt: &routing::Receipt<PeerId>) {
         let first = receipt.id.sequence;
         let mut described: Option<Receipt> = None;
@@ -201,9 +201,9 @@ impl Host {
             self.collections
                 .give_up(sequence..=sequence, |peer| relay.is_given_up(peer));
         }
-        // The last one first: whoever waits for them in order is woken once.
+        // The last receipt goes first, so a caller that awaits all in order is woken once.
         for (reply, own) in told.into_iter().rev() {
-            // Whoever asked may have gone; the message went out all the same.
+            // The caller may have gone; the message went out all the same.
             let _ = reply.send(Ok(own));
         }
         if self.answers.done(first) || described.is_some() {
@@ -211,7 +211,7 @@ impl Host {
         }
     }
 
-    /// Whose answers are awaited of those who have a message.
+    /// The members among `reached` whose answers are awaited.
     fn awaited(&self, reached: &[PeerId], excused: &[String]) -> Vec<PeerId> {
         let is_excused =
             |peer: &PeerId| !excused.is_empty() && excused.contains(&self.name_of(*peer));
@@ -219,7 +219,7 @@ impl Host {
         awaited.filter(|peer| !is_excused(peer)).collect()
     }
 
-    /// The receipt of the first message, as of no time.
+    /// The receipt of a packet's first message, still without id and elapsed time.
     fn describe(&mut self, receipt: &routing::Receipt<PeerId>, is_for_all: bool) -> Receipt {
         let is_listed = |member: &&routing::Unreached<PeerId>| {
             let was_absent = member.rank.is_none() && is_for_all;
@@ -261,7 +261,7 @@ impl Host {
         }
     }
 
-    /// The expected hosts that were no members and have not got it since.
+    /// The expected hosts that were no members and have not got the message since.
     fn absent_from(
         &self,
         receipt: &routing::Receipt<PeerId>,
@@ -277,14 +277,14 @@ impl Host {
         let has_name: BTreeSet<PeerId> = reached.chain(named).collect();
         let nameless = members.filter(|member| member.peer.is_none()).count()
             + (receipt.reached_count as usize).saturating_sub(receipt.reached_peers.len());
-        // Somebody without a name may be any of the members of now.
+        // A member without a name may be any host that is a member now.
         let inventory = &self.inventory;
         let was_member =
             |peer| has_name.contains(&peer) || nameless > 0 && inventory.is_member(peer);
         inventory.absent(now(), was_member)
     }
 
-    /// The members are known by name: some that are expected may be missing.
+    /// The roster is complete: compare the expected hosts with it.
     pub(super) fn look_for_absent(&mut self) {
         if let Some(roster) = self.peer.relay().roster() {
             self.inventory.look(roster, now());
@@ -314,8 +314,8 @@ impl Host {
     }
 }
 
-/// Count a receipt that is being told. If there are `nameless` members who have not answered,
-/// one line stands for all of them.
+/// Count a receipt that is sent. One line of the log stands for all `nameless` members that have
+/// not answered.
 fn count(receipt: &Receipt, nameless: usize) {
     catalogue::RECEIPT_SECONDS
         .get()

@@ -1,21 +1,21 @@
-//! Whose messages were refused, and why, as far as the log was told.
+//! Which refused messages the log has been told of, by peer and reason.
 
 use std::collections::BTreeSet;
 
 use binomesh_overlay::PeerId;
 
-/// What the log was told. A peer that goes on sending nonsense is told of once per
-/// reason; when full, nobody further is. The counter counts them all.
+/// What the log was told: a peer that keeps sending bad messages is logged once per reason. When
+/// this is full, no further peer is logged. The counter counts all of them.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     told: BTreeSet<(PeerId, &'static str)>,
 }
 
 impl Refusals {
-    /// A guess: each link may bring some, and a log is read by people.
+    /// The most entries. A guess: each link may cause some, and people have to read the log.
     const MAX: usize = 256;
 
-    /// Whether the log is to be told.
+    /// Whether this refusal is new to the log.
     pub(super) fn is_news(&mut self, peer: PeerId, reason: &'static str) -> bool {
         self.told.len() < Self::MAX && self.told.insert((peer, reason))
     }

@@ -1,4 +1,4 @@
-//! How a node sees itself.
+//! The reports and metrics of a node on itself.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,8 @@ impl Host {
         }
     }
 
-    /// By their names in the settings: nobody else may have told them.
+    /// The peers of the settings that this node has never met, by their names in the settings,
+    /// since the node may know no others.
     fn unmet(&self) -> Vec<String> {
         let roster = self.peer.relay().roster();
         let is_member = |peer| roster.is_some_and(|roster| roster.rank_of(peer).is_some());
@@ -78,7 +79,7 @@ impl Host {
         named.collect()
     }
 
-    /// What a scrape shows.
+    /// The values that a scrape shows.
     pub(super) fn scrape(&self) -> Scrape {
         let mut links = self.transport.links();
         links.truncate(Scrape::NAMED_MAX);
@@ -90,8 +91,7 @@ impl Host {
         }
     }
 
-    /// What this node misses to be settled: its own entries, or a link to one of
-    /// them.
+    /// What this node lacks to be settled: entries of its own tables, or a link to one of them.
     pub(super) fn unsettled(&self) -> Option<String> {
         let overlay = self.peer.overlay();
         let health = overlay.health();
@@ -181,7 +181,7 @@ impl Host {
         catalogue::RELAY_BYTES.get().set(bytes as f64);
     }
 
-    /// How full the queues are.
+    /// Record how full the queues are.
     fn record_queues(&self) {
         let relay = self.peer.relay().memory();
         let relay = relay.map(|memory| (memory.name, memory.bytes, memory.bound));
@@ -198,7 +198,7 @@ impl Host {
         }
     }
 
-    /// What waits for whom.
+    /// Record how many messages wait, and how many peers are slow.
     fn record_messages(&self) {
         let outstanding = self.messages.count() + self.collections.settled_count();
         let slow = self.peer.relay().slow_peers(usize::MAX).len();

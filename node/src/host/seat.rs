@@ -1,4 +1,4 @@
-//! What a node is started with, and how its loop begins and ends.
+//! What a node's loop is started with, and how it begins and ends.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use crate::report::PlacementView;
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::state::{NodeState, StateError};
 
-/// How a node's loop came to its end.
+/// Why a node's loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It was asked to.
+    /// It was asked to end.
     Asked,
     /// It panicked: a defect, logged with its message.
     Panicked,
@@ -26,16 +26,16 @@ pub enum Ended {
     TransportFailed,
     /// Another process of its identity lives a newer life.
     Superseded {
-        /// Where that process answered.
+        /// The address at which that process answered.
         address: SocketAddr,
     },
 }
 
-/// A node did not start. Its state folder may have been made and its boot noted;
-/// nothing else has changed.
+/// Why a node did not start. Its state folder may have been made and its boot noted; nothing else
+/// has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting cannot be.
+    /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
     /// The certificate, key or authorities cannot be used.
@@ -57,7 +57,7 @@ pub enum StartError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// Nothing can be signed with the certificate's key.
+    /// The certificate's key cannot sign.
     #[error(
         "cannot sign as `signatures` asks: {0}; set it to \"off\", or issue another certificate"
     )]
@@ -67,29 +67,29 @@ pub enum StartError {
     Transport(String),
 }
 
-/// Everything that a node's loop is given. The loop ends when `stop` is
-/// cancelled (at once), after [`Command::Leave`], or when `commands` is closed.
+/// All that a node's loop is given. The loop ends at once when `stop` is cancelled, and after
+/// [`Command::Leave`] when the node has left. It also ends by itself: see [`Ended`].
 pub(crate) struct Seat {
     /// The checked settings.
     pub(crate) config: NodeConfig,
     /// The checked credentials.
     pub(crate) credentials: Credentials,
-    /// Secret and boot.
+    /// The node's secret and boot.
     pub(crate) state: NodeState,
-    /// The boot, for the handles.
+    /// The boot, for the handles to read.
     pub(crate) boot: Arc<AtomicU64>,
-    /// What the handles ask.
+    /// The commands of the handles.
     pub(crate) commands: mpsc::Receiver<Command>,
-    /// Where the node stands; sent when it changes.
+    /// The place of the node, sent whenever it changes.
     pub(crate) placement: watch::Sender<Option<PlacementView>>,
-    /// End at once: a busy loop after a few turns more.
+    /// Cancelled to end the loop at once; a busy loop takes a few more turns.
     pub(crate) stop: CancellationToken,
 }
 
 /// A loop that is bound to its address and ready to be run.
 pub(crate) struct Opened {
-    /// The address that the node tells others.
+    /// The address that the node tells other nodes.
     pub(crate) address: SocketAddr,
-    /// The loop.
+    /// The future that runs the loop.
     pub(crate) run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }

@@ -1,8 +1,8 @@
-//! Which nodes a scraper should ask, as far as this node knows: the members, for a day those that
-//! went without a goodbye, and whoever is expected. With the living alone the dead would
-//! vanish from the list, and nobody would notice.
+//! Which nodes a scraper should ask, as far as this node knows: the members, the expected hosts,
+//! and for a day the members that went without a goodbye. If the list had only live nodes, a dead
+//! one would vanish from it, and nobody would notice.
 //!
-//! Addresses are what nodes say of themselves, over a link or through others. At most as many
+//! A node tells its address itself, over a link or through others. The list has at most as many
 //! nodes as the roster and `expect` name, and the overlay's lost members.
 
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ use super::{Host, now};
 use crate::settings::NodeConfig;
 use crate::targets::{MetricsPlace as Place, TargetGroup, TargetState, USUAL_PORT};
 
-/// For how long a member that went without a goodbye is a target. A guess: longer than any
-/// alert waits.
+/// For how long a member that went without a goodbye is a target. A guess: longer than any alert
+/// waits. With less, a dead node vanishes before an alert fires.
 const LOST_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// The members that went without a goodbye, with what was known of them then.
+/// The members that went without a goodbye, with the name and place known then.
 #[derive(Debug, Default)]
 pub(super) struct LostMembers(BTreeMap<PeerId, Lost>);
 
@@ -33,7 +33,7 @@ struct Lost {
 }
 
 impl LostMembers {
-    /// These are lost now; `known` tells the name and the place of one that was not before.
+    /// Set the lost members. `known` gives the name and the place of one that was not lost before.
     fn note(
         &mut self,
         lost: impl Iterator<Item = PeerId>,
@@ -52,7 +52,7 @@ impl LostMembers {
         self.0 = noted.collect();
     }
 
-    /// Those that are lost for less than a day.
+    /// The members that have been lost for less than a day.
     fn recent(&self, now: Instant) -> impl Iterator<Item = (PeerId, &Lost)> {
         let is_recent = move |lost: &Lost| now.saturating_duration_since(lost.since) < LOST_FOR;
         let all = self.0.iter().map(|(peer, lost)| (*peer, lost));
@@ -60,7 +60,7 @@ impl LostMembers {
     }
 }
 
-/// Where the metrics of this node are, as others are told.
+/// The address of this node's metrics that it tells other nodes.
 pub(super) fn told(config: &NodeConfig) -> Option<MetricsAddress> {
     let mut said = config.advertise.iter().filter_map(|at| at.address());
     let is_advertised_here = said.next().is_some_and(|at| at.ip().is_loopback());
@@ -69,8 +69,8 @@ pub(super) fn told(config: &NodeConfig) -> Option<MetricsAddress> {
 }
 
 impl Host {
-    /// See which members are lost. To be called now and then: they are lost from the first time
-    /// on.
+    /// Note which members are lost. Has to be called now and then: a member counts as lost from the
+    /// first call that finds it so.
     pub(super) fn note_lost(&mut self) {
         let mut members = std::mem::take(&mut self.lost_members);
         let known = |peer| (self.name_of(peer), self.place_of(peer));
@@ -110,7 +110,7 @@ impl Host {
         all.into_values().collect()
     }
 
-    /// Who is a member, as far as it is known: in a cluster without rosters those with a link.
+    /// The members, as far as they are known: in a cluster without rosters, the linked peers.
     fn members(&self) -> Vec<PeerId> {
         let roster = self.peer.relay().roster();
         match roster.filter(|roster| roster.is_kept()) {
@@ -128,14 +128,15 @@ impl Host {
         (has_rank || self.boots.contains_key(&peer)) && !has_gone
     }
 
-    /// Where the metrics of a peer are, if it has said so.
+    /// The address of a peer's metrics, if the peer has told it.
     fn place_of(&self, peer: PeerId) -> Option<Place> {
         let (address, is_tls) = self.transport.contact(peer)?.metrics_at()?;
         let address = address.to_string();
         Some(Place { address, is_tls })
     }
 
-    /// Where this node serves its own. Its name stands for a host that nobody has named.
+    /// The address of this node's own metrics. If no concrete address is known, its name stands for
+    /// the host.
     fn own_place(&self) -> Option<Place> {
         let bound = self.config.metrics?;
         let hosts = [bound.ip(), self.address.ip()];
@@ -148,8 +149,8 @@ impl Host {
         Some(Place { address, is_tls })
     }
 
-    /// Where those of a host should be that has never been heard of: served as this node's, at
-    /// the address in the settings, or else at a host of its name.
+    /// The likely address of the metrics of a host that was never heard of: served like this
+    /// node's, at the address in the settings, or else at a host of its name.
     fn likely_place(&self, peer: PeerId, name: &str) -> Place {
         let port = self.config.metrics.map_or(USUAL_PORT, |at| at.port());
         let contact = self.transport.contact(peer);
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(seen[&peers[0]], Some(place("before")));
         let second = places(began + LOST_FOR);
         assert_eq!(second.into_keys().collect::<Vec<_>>(), [peers[1]]);
-        // One that is back is none any more, and is lost anew after that.
+        // A member that is back is not lost; it counts as newly lost after that.
         lost.note(std::iter::empty(), later, known("never"));
         assert_eq!(lost.recent(later).count(), 0);
     }

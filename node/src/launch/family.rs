@@ -1,31 +1,31 @@
-//! The deployment tree of a list, by arithmetic.
+//! The parent and the contacts of each node of a list, by arithmetic.
 
 use super::NODES_MAX;
 use crate::shape::Shape;
 
-/// How many of the nearest ancestors, the parent among them, a node knows.
+/// How many of its nearest ancestors a node knows, including its parent.
 const ANCESTORS: usize = 5;
-/// How many of the smallest ordinals it knows: one of those that are there becomes root if
-/// ordinal 0 is not.
+/// How many of the smallest ordinals a node knows: if ordinal 0 is absent, one of the others that
+/// are present becomes root.
 const LOW: u32 = 6;
-/// Rounds of asking: some 25 s, that of a node by itself.
+/// The most rounds of asking, which take some 25 s: as many as a node takes without a list.
 const PATIENCE_ROUNDS_MAX: u32 = 8;
-/// The most contacts besides the parent. Guess: an orphan asks them within two seconds.
+/// The most contacts besides the parent. A guess: an orphan asks them all within two seconds.
 const SEEDS_MAX: usize = 14;
 
-/// The contacts of a node, as ordinals.
+/// The parent and the contacts of a node, as ordinals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Family {
     /// The parent; none at ordinal 0.
     pub parent: Option<u32>,
-    /// Further contacts, in the order in which they are to be asked: the next ancestors, which
-    /// stand in for an absent parent; the smallest ordinals; and ordinals at distances of
-    /// powers of two, which keep the list connected when many are absent.
+    /// Further contacts, in the order in which they are asked. First the next ancestors, which
+    /// stand in for an absent parent; then the smallest ordinals; then ordinals at distances of
+    /// powers of two, which keep the list connected when many nodes are absent.
     pub seeds: Vec<u32>,
     /// The most children of one node in the tree.
     pub widest: u32,
-    /// How often the node asks them all before it becomes a root by itself. The count grows
-    /// with the ordinal, so the smallest ordinal present is the first to become root.
+    /// How often the node asks all its contacts before it becomes a root by itself. The number
+    /// grows with the ordinal, up to 8, so the smallest ordinal present becomes root first.
     pub patience_rounds: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Lists given by hand, with the ordinal or with the own host's name.
+//! Lists that the user gives, with the ordinal or with the name of the node's own host.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::config::ConfigError;
 const ORDINAL: &str = "flag --ordinal";
 const LAUNCH: &str = "flag --launch";
 
-/// `--ordinal I` with `--peers` or `--hostfile`.
+/// The place by `--ordinal I` with `--peers` or `--hostfile`.
 pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
     let ordinal = request.ordinal.unwrap_or_default();
     let (origin, hosts) = match (&request.hostfile, peers::of_flag(request)?) {
@@ -40,7 +40,7 @@ pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
     )
 }
 
-/// `--launch hosts:LIST`: the ordinal is the place of this host in the list.
+/// The place by `--launch hosts:LIST`: the ordinal is the position of this host in the list.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,
@@ -70,12 +70,12 @@ pub(super) fn place(
     )
 }
 
-/// The place of this host. A full name and its first part are the same host, if only one entry
-/// fits.
+/// The position of this host in the list. A full name matches its own first part, if only one entry
+/// matches.
 fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
     let remedy = "give --ordinal, or write this host's name in the list as `hostname` says it";
     let name = host_name(environment, remedy)?;
-    // Of two full names, and of an address, no part is compared.
+    // Two full names must be equal, and so must addresses.
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
     let is_part = |part: &str, whole: &str| {
         let behind = whole.strip_prefix(part);

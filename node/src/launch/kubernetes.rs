@@ -7,7 +7,7 @@ use crate::config::ConfigError;
 const EXAMPLE: &str =
     "run it as a StatefulSet, whose pods are called mesh-0, mesh-1 and so on, or give --ordinal";
 
-/// The pods have the names of a list with `{}`, such as `mesh-{}.mesh:7400`.
+/// The place of a pod in a list with `{}`, such as `mesh-{}.mesh:7400`.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,

@@ -9,8 +9,8 @@ const SIZE: &str = "OMPI_COMM_WORLD_SIZE";
 const LOCAL: &str = "OMPI_COMM_WORLD_LOCAL_RANK";
 const START: &str = "start it with mpirun of Open MPI, which sets it";
 
-/// Open MPI tells each process its rank, and not where the others run: that is read from the
-/// list from which `mpirun` placed them, in the way in which it does so unless told otherwise.
+/// The place of a process of Open MPI. It is told its rank, but not where the others run. So the
+/// list from which `mpirun` placed them is read, in the way in which `mpirun` reads it by default.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,
@@ -72,8 +72,8 @@ pub(super) fn place(
     Ok(placement)
 }
 
-/// The hosts with as many slots as there are processes: the first slots are filled first. A
-/// list without slots has as many processes at each host.
+/// The hosts with as many slots as there are processes: the first slots are filled first. In a list
+/// without slots each host has the same number of processes.
 fn filled(origin: &str, mut hosts: Vec<Host>, size: u32) -> Result<Vec<Host>, ConfigError> {
     let total: u32 = hosts.iter().map(|host| host.slots).sum();
     let count = u32::try_from(hosts.len()).unwrap_or(NODES_MAX);

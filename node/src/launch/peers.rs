@@ -9,15 +9,15 @@ use super::{NODES_MAX, Placement, Request, wrong};
 use crate::config::ConfigError;
 use crate::settings::{Seed, check_name, folded};
 
-/// The list flag, for messages.
+/// The list's flag, for errors.
 pub(super) const PEERS: &str = "flag --peers";
-/// The file flag, for messages.
+/// The host file's flag, for errors.
 pub(super) const HOSTFILE: &str = "flag --hostfile";
-/// What an entry looks like, for messages.
+/// The form of an entry, for errors.
 const EXAMPLE: &str =
     "expected hosts such as c[001-128], node-0.example:7400 or name@10.0.0.1:7400";
 
-/// A host of a list, and how many nodes run there.
+/// A host of a list, and the number of nodes that run there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) host: String,
@@ -27,7 +27,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// One of `[name@]host[:port]`, with one node.
+    /// Parse one entry `[name@]host[:port]`, which stands for one node.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, rest) = match text.split_once('@') {
             Some((name, rest)) => (Some(name), rest),
@@ -54,11 +54,11 @@ impl Host {
         })
     }
 
-    /// The name of the node with this number at its host.
+    /// The name of the node that is the `local`th of its host and the `index`th of this entry.
     fn name_of(&self, local: u32, index: u32) -> String {
         let (base, number) = match &self.name {
             Some(name) => (name.clone(), index),
-            // A colon is in no name; a full name may end with a dot.
+            // No name may contain a colon. A full name may end with a dot, which is removed.
             None => (self.host.trim_end_matches('.').replace(':', "-"), local),
         };
         match number {
@@ -68,7 +68,7 @@ impl Host {
     }
 }
 
-/// The hosts of `--peers`, each entry one node.
+/// The hosts of `--peers`, one node for each entry.
 pub(super) fn of_flag(request: &Request) -> Result<Option<Vec<Host>>, ConfigError> {
     match &request.peers {
         Some(text) => of_text(PEERS, text, request.size).map(Some),
@@ -76,7 +76,7 @@ pub(super) fn of_flag(request: &Request) -> Result<Option<Vec<Host>>, ConfigErro
     }
 }
 
-/// The hosts of a text that `origin` holds.
+/// The hosts of a list, which comes from `origin`.
 pub(super) fn of_text(
     origin: &str,
     text: &str,
@@ -133,7 +133,7 @@ fn of_template(origin: &str, text: &str, size: Option<u32>) -> Result<Vec<String
     Ok((0..size).map(of).collect())
 }
 
-/// The hosts of a host file as `mpirun` reads it: a host a line, `slots=N` nodes there.
+/// The hosts of a host file in the form of `mpirun`: one host per line, with `slots=N` nodes.
 pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
     let mut hosts: Vec<Host> = Vec::new();
     let mut total = 0_u32;
@@ -150,7 +150,7 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
             let slots = word.strip_prefix("slots=").map(str::parse::<u32>);
             match slots {
                 Some(Ok(slots @ 1..=NODES_MAX)) => host.slots = slots,
-                // Says how far `mpirun` may overload the host.
+                // This limits how far `mpirun` may overload the host, and does not matter here.
                 None if word.starts_with("max_slots=") || word.starts_with("max-slots=") => {}
                 _ => return Err(invalid(format!("{word:?} is no number of slots"))),
             }
@@ -174,11 +174,11 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
 /// The place of a node in a list, from 0.
 pub(super) struct Ordinal<'a> {
     pub(super) value: u32,
-    /// The flag or variable that says so.
+    /// The flag or variable that gives the place, for errors.
     pub(super) origin: &'a str,
 }
 
-/// The placement of a node among those of these hosts. `origin` holds the list.
+/// The placement of a node among those of these hosts. `origin` is the source of the list.
 pub(super) fn placed(
     origin: &str,
     hosts: &[Host],
@@ -213,7 +213,7 @@ pub(super) fn placed(
 
 /// The node that is the `local`th of its host and the `index`th of this entry.
 fn seed(origin: &str, host: &Host, local: u32, index: u32, port: u16) -> Result<Seed, ConfigError> {
-    // A port in the list is that of the first node of its entry.
+    // A port in the list belongs to the first node of its entry.
     let (first, number) = match host.port {
         Some(first) => (first, index),
         None => (port, local),
@@ -237,7 +237,7 @@ fn seed(origin: &str, host: &Host, local: u32, index: u32, port: u16) -> Result<
     Ok(Seed { name, address })
 }
 
-/// Two nodes at one place, or of one name, would be one.
+/// Check that no two nodes have the same name or location, which would make them one.
 fn check_distinct(origin: &str, peers: &[Seed]) -> Result<(), ConfigError> {
     let mut names = BTreeMap::new();
     let mut places = BTreeMap::new();

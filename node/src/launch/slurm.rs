@@ -11,8 +11,9 @@ const NODE: &str = "SLURM_NODEID";
 const LOCAL: &str = "SLURM_LOCALID";
 const START: &str = "start it with srun, which sets it, rather than in the batch script itself";
 
-/// The nodes of the step in the order of its hosts, and at each host of its tasks. Slurm
-/// numbers tasks across hosts in several ways; this way none of them matters.
+/// The place of a task of a step. Nodes are in the order of the step's hosts, and at each host in
+/// the order of its tasks. Slurm numbers tasks across hosts in several ways, none of which matters
+/// here.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,

@@ -8,7 +8,7 @@ fn environment(text: &str) -> Environment {
         .collect()
 }
 
-/// Flags as they are typed; the lines of a host file are divided by `;`.
+/// Flags as a user types them; `;` separates the lines of a host file.
 fn request(text: &str) -> Request {
     let mut request = Request::default();
     let mut words = text.split_whitespace();
@@ -242,7 +242,7 @@ pod mesh-2 | --peers n{}:7 --size 2 | the name of this host | is 2, and the list
 pod mesh-2 | --peers n{}:7 | flag --peers | stands for the ordinals | --size
 "#;
 
-/// The variables that the first column stands for.
+/// The variables for which the first column stands.
 fn variables(text: &str) -> Environment {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut all = match words.as_slice() {

@@ -200,7 +200,7 @@ async fn a_state_folder_is_free_again_when_its_node_has_stopped() {
     Node::start(config).unwrap().shutdown().await;
 }
 
-/// It is deployed under somebody who never answers.
+/// The node's parent never answers.
 #[tokio::test]
 async fn without_a_place_what_has_time_waits_and_what_has_none_is_told_at_once() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -219,7 +219,7 @@ async fn without_a_place_what_has_time_waits_and_what_has_none_is_told_at_once()
     let time = Duration::from_millis(300);
     let mut first = std::pin::pin!(publish("a", Due::Within(time)));
     let other = publish("b", Due::Until(2 * time));
-    // Whatever waits before it.
+    // This holds whatever waits before the message.
     assert_eq!(publish("a", Due::Settled).await, Err(SendError::NotReady));
     let early = tokio::time::timeout(time / 2, first.as_mut()).await;
     assert!(early.is_err(), "{early:?}");

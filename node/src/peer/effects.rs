@@ -1,4 +1,4 @@
-//! What the three machines of a peer ask for, and what one's events mean for the others.
+//! Passes on the effects of a peer's three machines: to the host, or to the other machines.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
                 Effect::Arm { timer, after } => out.arm(Timer::Overlay(timer), after),
                 Effect::Disarm { timer } => out.disarm(Timer::Overlay(timer)),
                 Effect::Connect(peer) => out.connect(peer),
-                // The relay may still want it.
+                // The relay may still want this link.
                 Effect::Disconnect(peer) if self.relay_links.contains(&peer) => {}
                 Effect::Disconnect(peer) => out.disconnect(peer),
                 Effect::Doubt(peer) => out.doubt(peer),
@@ -82,7 +82,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         }
     }
 
-    /// What the relay asks for.
+    /// Pass on the effects of the relay.
     pub(super) fn pass_on(&mut self, effects: routing::Effects<I>, out: &mut Out<I>) {
         let mut is_roster_new = false;
         for effect in effects {
@@ -135,8 +135,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         })
     }
 
-    /// The overlay alone knows who is down or has left: what the relay remembers besides is
-    /// undone.
+    /// The overlay decides which peers are down or have left. Undo every such mark in the relay
+    /// that the overlay does not share.
     pub(super) fn recall_the_lost(&mut self, out: &mut Out<I>) {
         let down: BTreeSet<I> = self.overlay.down().collect();
         let verdicts = self.relay.down().filter(|peer| !down.contains(peer));
@@ -149,7 +149,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.recall_members(out);
     }
 
-    /// The collectives hear the tables of the newest epoch, and whose ranks are known.
+    /// Tell the collectives the tables of the newest epoch, and its members if the roster is
+    /// complete.
     fn tell_collectives(&mut self, view: View<I>, out: &mut Out<I>) {
         let roster = self.relay.roster().filter(|roster| roster.is_complete());
         let members = roster.map(|roster| roster.peers()).unwrap_or_default();
@@ -161,8 +162,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.on_collective(collective::Input::View { view, members }, out);
     }
 
-    /// Who is a member and not called down is there, whatever was said of it before: its
-    /// verdict may have expired without a word from it.
+    /// Tell the collectives that a member is back if they hold it for gone but the overlay does
+    /// not: a verdict may expire without a message from the member.
     fn recall_members(&mut self, out: &mut Out<I>) {
         let Some(roster) = self.relay.roster().filter(|roster| roster.is_complete()) else {
             return;
@@ -177,7 +178,7 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         }
     }
 
-    /// The overlay hears who is a member now and was one before.
+    /// Tell the overlay which peers were members before and which are now.
     fn note_members(&mut self) {
         let Some(roster) = self.relay.roster().filter(|roster| roster.is_complete()) else {
             return;
@@ -188,8 +189,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.overlay.note_members(before, is_member);
     }
 
-    /// The overlay gets to know members from all over the ring, at equal
-    /// distances, while they can still be asked for.
+    /// Introduce the overlay to members at equal distances all around the ring, while their
+    /// addresses can still be asked for.
     fn meet_members(&mut self) {
         let Some(placement) = self.overlay.placement() else {
             return;

@@ -1,4 +1,4 @@
-//! Messages about collectives on their way to the relay, which takes only so many at once.
+//! Messages about collectives on their way to the relay, which takes a limited number at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,36 +14,37 @@ use serde::de::DeserializeOwned;
 
 /// The topic of collectives.
 const TOPIC: &str = "$collective";
-/// How many letters wait for the relay in a lane. Full: further ones are dropped and counted,
-/// and asked for again by whoever misses them.
+/// The most letters that wait for the relay in one lane. Further ones are dropped and counted; a
+/// member that misses one asks for it again.
 const MAX_WAITING: usize = 4096;
-/// How many messages a letter has at most, and the bytes to which others are added, unless
-/// payloads have to be shorter. Guesses: few enough to be quick, and a coordinator of 64
-/// members asks each for what 64 have.
+/// The most messages of one letter, and the size up to which messages are added to it, unless
+/// payloads have to be shorter. Guesses: larger letters take long on a link, smaller ones use up
+/// the relay's window. A coordinator of 64 members asks each of them for 64 values.
 const MAX_TOGETHER: usize = 64;
 const MAX_TOGETHER_BYTES: usize = 16 << 10;
-/// How many bytes they have together; beyond it likewise.
+/// The most bytes of all waiting letters; further ones are dropped likewise.
 const MAX_BYTES: usize = 64 << 20;
-/// How many members are remembered as slow: as many as a roster has.
+/// The most members that are remembered as slow: as many as a roster has.
 const MAX_SLOW: usize = 4096;
 
-/// Messages that share some of the relay's open packets. Those of one lane never wait for
-/// those of another. All lanes have half of the packets, so that users find room for theirs.
+/// A class of messages with its own share of the relay's open packets. Messages of one lane never
+/// wait for another lane. All lanes together have half of the packets, so that users find room for
+/// theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Lane {
     /// Short messages.
     Words,
     /// Pieces of long values.
     Pieces,
-    /// Messages to members that did not confirm the last one in time. Each goes to one such
-    /// member alone, so that no other member waits with it.
+    /// Messages to members that did not confirm their last one in time. A slow member is
+    /// the only receiver of its letters, so no other member waits with it.
     Slow,
 }
 
 impl Lane {
     const ALL: [Self; 3] = [Self::Words, Self::Pieces, Self::Slow];
 
-    /// How many of its packets may be open.
+    /// The most packets of this lane that may be open.
     const fn room(self) -> usize {
         match self {
             Self::Words => 16,
@@ -52,7 +53,8 @@ impl Lane {
         }
     }
 
-    /// How long a message is tried; after that whoever misses it asks again. Guesses.
+    /// The time for which a message is tried; a member that misses it then asks again. Guesses:
+    /// with less, slow members are asked too often; with more, a lane is blocked longer.
     const fn patience(self) -> Duration {
         match self {
             Self::Words | Self::Slow => Duration::from_secs(1),
@@ -61,7 +63,7 @@ impl Lane {
     }
 }
 
-/// Whether a topic is that of collectives.
+/// Whether a topic is the one of collectives.
 pub(crate) fn is_of_collectives(topic: &Topic) -> bool {
     topic.as_str() == TOPIC
 }
@@ -85,25 +87,25 @@ fn opened<I: Id + DeserializeOwned>(mut letter: &[u8]) -> Vec<Message<I>> {
     messages
 }
 
-/// What waits, and what is on its way.
+/// The letters that wait for the relay, and the packets that it has already taken.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Mail<I> {
     waiting: BTreeMap<Lane, VecDeque<Letter<I>>>,
-    /// How many bytes all of it has.
+    /// The bytes of all waiting letters.
     bytes: usize,
-    /// The packets that are open, by sequence.
+    /// The open packets, by sequence number.
     open: BTreeMap<u64, Lane>,
-    /// Packets that ended while one was being published.
+    /// Packets whose receipt came while a letter was being handed to the relay.
     ended: BTreeSet<u64>,
-    /// Members that have not confirmed the last message to them in time.
+    /// Members that did not confirm the last message to them in time.
     slow: BTreeSet<I>,
-    /// Up to how many bytes other messages are added to a letter.
+    /// The size up to which messages are added to a letter.
     together: usize,
     dropped: u64,
 }
 
 impl<I: Id + Serialize> Mail<I> {
-    /// For a relay that takes payloads of at most so many bytes.
+    /// A mailbox for a relay that takes payloads of at most `payload_max` bytes.
     pub(super) fn new(payload_max: usize) -> Self {
         Self {
             together: MAX_TOGETHER_BYTES.min(payload_max),
@@ -127,9 +129,9 @@ impl<I: Id + Serialize> Mail<I> {
         self.queue(lane, to, bytes.into());
     }
 
-    /// A message goes in the letter to the same members that waits already, if there is one
-    /// with room. So members with much to say to each other do not hold up others, however
-    /// few letters may be open at once.
+    /// Add a message to the last waiting letter for the same members, if that letter has room. So
+    /// two members that exchange many messages do not hold up others, even if few letters may be
+    /// open at once.
     fn queue(&mut self, lane: Lane, to: Vec<I>, payload: Bytes) {
         let queue = self.waiting.entry(lane).or_default();
         let last = queue.iter().rposition(|letter| letter.to == to);
@@ -156,18 +158,18 @@ impl<I: Id + Serialize> Mail<I> {
         self.bytes += bytes;
     }
 
-    /// Nothing of what waits is sent.
+    /// Drop all waiting letters.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.bytes = 0;
     }
 
-    /// How many messages were dropped for want of room.
+    /// The number of messages that were dropped for want of room.
     pub(super) const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether this receipt is of one of its packets, which is open no more.
+    /// Close the packet of this receipt, and return whether it was a packet of a letter.
     pub(super) fn close(&mut self, receipt: &Receipt<I>) -> bool {
         let was_open = self.open.remove(&receipt.id.sequence).is_some();
         if !was_open {
@@ -186,12 +188,12 @@ impl<I: Id + Serialize> Mail<I> {
         true
     }
 
-    /// The packets of another life are over.
+    /// Forget the open packets: they belong to a life that is over.
     pub(super) fn close_all(&mut self) {
         self.open.clear();
     }
 
-    /// The next message that the relay is to publish, if it may have more of them.
+    /// The next letter for the relay to publish, if a lane has room for one.
     pub(super) fn next(&mut self, me: I, relay: &Relay<I>) -> Option<(Publish<I>, Sent<I>)> {
         self.ended.clear();
         for lane in Lane::ALL {
@@ -217,7 +219,7 @@ impl<I: Id + Serialize> Mail<I> {
         Some(letter)
     }
 
-    /// The letter without the slow members among its receivers, which get one of their own.
+    /// Remove the slow members from a letter's receivers, and give each a letter of its own.
     fn set_slow_aside(&mut self, mut letter: Letter<I>) -> Letter<I> {
         let is_slow = |peer: &I| self.slow.contains(peer);
         let (slow, quick): (Vec<I>, Vec<I>) = letter.to.into_iter().partition(is_slow);
@@ -225,7 +227,7 @@ impl<I: Id + Serialize> Mail<I> {
         for peer in slow {
             let waiting = self.waiting.get(&Lane::Slow).into_iter().flatten();
             let to_it = waiting.filter(|other| other.to == [peer]).count();
-            // It is told the rest when it asks.
+            // A slow member whose letters are full asks for the rest itself.
             if to_it < Lane::Slow.room() {
                 for payload in &letter.payloads {
                     self.queue(Lane::Slow, vec![peer], payload.clone());
@@ -241,7 +243,7 @@ impl<I: Id + Serialize> Mail<I> {
         queue.push_front(sent.letter);
     }
 
-    /// What became of it. Whether there may be room for the next one.
+    /// Note how the relay took a letter, and return whether the next one may be tried.
     pub(super) fn on_published(
         &mut self,
         mut sent: Sent<I>,
@@ -250,7 +252,7 @@ impl<I: Id + Serialize> Mail<I> {
         use routing::PublishError as Error;
         match outcome {
             Ok(id) => {
-                // It may be over already, if nobody is there to have it.
+                // The packet may have ended already, if no receiver is there.
                 if !self.ended.contains(&id.sequence) {
                     self.open.insert(id.sequence, sent.lane);
                 }
@@ -260,7 +262,7 @@ impl<I: Id + Serialize> Mail<I> {
                 self.put_back(sent);
                 false
             }
-            // A member that is gone meanwhile is told when it asks.
+            // A member that has gone meanwhile asks for the message when it returns.
             Err(
                 Error::UnknownPeer(peer) | Error::HasLeft(peer) | Error::RosterIncomplete(peer),
             ) => {
@@ -273,7 +275,7 @@ impl<I: Id + Serialize> Mail<I> {
     }
 }
 
-/// A letter that the relay is being given.
+/// A letter that is being handed to the relay.
 pub(super) struct Sent<I> {
     lane: Lane,
     letter: Letter<I>,
@@ -291,12 +293,12 @@ impl<I: Id> Letter<I> {
         self.payloads.iter().map(Bytes::len).sum()
     }
 
-    /// Whether this message may go with the others, in so many bytes.
+    /// Whether this message may be added to a letter of at most `together` bytes.
     fn has_room(&self, payload: &Bytes, together: usize) -> bool {
         self.payloads.len() < MAX_TOGETHER && self.len() + payload.len() <= together
     }
 
-    /// All messages as one of the relay's: they take one place in its window.
+    /// All messages of the letter as one payload: they take one place in the relay's window.
     fn payload(&self) -> Bytes {
         match self.payloads.as_slice() {
             [alone] => alone.clone(),
@@ -304,7 +306,7 @@ impl<I: Id> Letter<I> {
         }
     }
 
-    /// To those of its receivers that are members.
+    /// The letter as a message of the relay, for those receivers that are members now.
     fn publish(&self, me: I, relay: &Relay<I>, patience: Duration) -> Option<Publish<I>> {
         let roster = relay.roster()?;
         let is_member = |peer: &I| roster.rank_of(*peer).is_some() && !relay.is_down(*peer);
@@ -373,7 +375,8 @@ mod tests {
         }
     }
 
-    /// Take all that may go: to whom each letter is, which the relay has from now on.
+    /// Take all letters that may go, and return the receivers of each. The relay has them as open
+    /// packets from `first` on.
     fn taken(mail: &mut Mail<u32>, relay: &Relay<u32>, first: u64) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         while let Some((_, sent)) = mail.next(0, relay) {
@@ -421,7 +424,7 @@ mod tests {
         mail.push(vec![1, 2], &message(1));
         assert_eq!(taken(&mut mail, &relay, 0), [[1, 2]]);
         assert!(mail.close(&receipt(1, &[1], &[2])));
-        // From now on it has letters of its own, four at a time.
+        // From now on member 2 has letters of its own, four at a time.
         let mut to = [0, 0];
         for generation in 0..6 {
             mail.push(vec![1, 2], &message(generation));
@@ -431,7 +434,8 @@ mod tests {
             }
         }
         assert_eq!(to, [6, Lane::Slow.room()]);
-        // One answer, and it is as the others; what waited for it goes in one letter.
+        // After one confirmation member 2 is no longer slow; the messages that waited for it go in
+        // one letter.
         assert!(mail.close(&receipt(12, &[2], &[])));
         mail.push(vec![1, 2], &message(1));
         assert_eq!(taken(&mut mail, &relay, 60), [vec![1, 2], vec![2]]);
@@ -475,7 +479,7 @@ mod tests {
         ];
         assert_eq!(all, expected);
         assert_eq!(mail.bytes, 0);
-        // Where payloads have to be short each goes alone.
+        // Where payloads have to be short, each message goes alone.
         let mut mail = Mail::new(10);
         for generation in 0..3 {
             mail.push(vec![1], &message(generation));

@@ -1,4 +1,4 @@
-//! What goes into a peer and what comes out.
+//! The inputs, messages, timers and events of a peer.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ pub enum Message<I> {
     Overlay(overlay::Message<I>),
     /// User messages and what acknowledges them.
     Relay(routing::Message<I>),
-    /// What collectives say to each other from neighbour to neighbour.
+    /// Messages of collectives between neighbours.
     Collective(collective::Frame<I>),
 }
 
 /// A timer of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// One of the overlay's.
+    /// A timer of the overlay.
     Overlay(overlay::Timer),
-    /// One of the relay's.
+    /// A timer of the relay.
     Relay(routing::Timer),
-    /// One of the collectives'.
+    /// A timer of the collectives.
     Collective(collective::Timer),
 }
 
 impl Timer {
-    /// Shorter timers have no slack. Guess: between the beats of the profiles `fast`
-    /// and `default`.
+    /// Shorter timers have no slack. A guess, between the beats of the profiles `fast` and
+    /// `default`: slack on fast beats would delay verdicts, no slack on slow ones costs wake-ups.
     const FAST: Duration = Duration::from_millis(250);
 
-    /// Whether silence is looked at when it fires: [`Input::Acknowledged`] comes
-    /// before it.
+    /// Whether the overlay looks for silent peers when this timer fires: the host gives it
+    /// [`Input::Acknowledged`] first.
     pub(crate) const fn is_look(self) -> bool {
         matches!(
             self,
@@ -44,9 +44,9 @@ impl Timer {
         )
     }
 
-    /// By how much this timer may be late, armed to fire `after` so long, so that an
-    /// idle host need not wake for it alone: what is done by the clock again and again
-    /// is spread by half as much in any case. Whoever beats fast wants to be in time.
+    /// How much later than `after` this timer may fire, so that an idle host need not wake for it
+    /// alone. Periodic timers are randomly spread by half as much in any case. Fast beats get no
+    /// slack, since a node with fast beats wants early verdicts.
     pub(crate) fn slack(self, after: Duration) -> Duration {
         match self {
             Self::Overlay(
@@ -59,87 +59,87 @@ impl Timer {
         }
     }
 
-    /// The same of a look in the middle of such a beat, when it can wait: until the beat.
+    /// The slack of a look in the middle of a slow beat that can wait: until the next beat.
     pub(crate) fn slack_of_look(beat: Duration) -> Duration {
         beat / detector::HALVES + Self::Overlay(overlay::Timer::Beat).slack(beat)
     }
 }
 
-/// What happens to a peer.
+/// An event that a peer handles.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
     /// The process has started.
     Start,
     /// A message came from an authenticated peer.
     Message {
-        /// Who sent it.
+        /// The peer that sent it.
         from: I,
-        /// What it says.
+        /// The message.
         message: Message<I>,
     },
-    /// A copy of a message came that is not signed by its origin as it ought to be: see
-    /// [`routing::Input::Unproven`].
+    /// A copy of a message came without a valid signature of its origin, though one was required:
+    /// see [`routing::Input::Unproven`].
     Unproven {
-        /// Who sent it.
+        /// The peer that sent the copy.
         from: I,
-        /// What it asked.
+        /// The task that came with the copy.
         errand: Errand<I>,
-        /// What is wrong.
+        /// Why the signature is not accepted.
         reason: Refusal,
     },
-    /// The transport of a linked peer has acknowledged something since it was
-    /// looked at last.
+    /// The transport of a linked peer has acknowledged a packet since the last look at it.
     Acknowledged {
-        /// Whose.
+        /// The linked peer.
         peer: I,
     },
     /// The transport's round-trip time to a linked peer has changed.
     RoundTrip {
-        /// To whom.
+        /// The linked peer.
         peer: I,
-        /// The time, smoothed.
+        /// The smoothed round-trip time.
         time: Duration,
     },
     /// A timer has fired.
     Timer {
-        /// Which.
+        /// The timer that fired.
         timer: Timer,
-        /// How much later than asked for.
+        /// How much later than asked for it fired.
         late: Duration,
     },
     /// A link is up.
     LinkUp {
-        /// To whom.
+        /// The peer at the other end.
         peer: I,
         /// The life of that peer's process.
         boot: u64,
     },
     /// A link broke.
     LinkDown {
-        /// To whom.
+        /// The peer at the other end.
         peer: I,
     },
-    /// A caller of a collective operation.
+    /// A call of a collective operation.
     Call(Box<collective::Call<I>>),
     /// The caller with this number waits no more.
     CancelCall(u64),
     /// A peer's queue was full and has room again.
     Writable {
-        /// Whose.
+        /// The peer whose queue it is.
         peer: I,
     },
-    /// Leave gracefully: accept no more messages and tell
-    /// [`routing::Event::Drained`] when none is open.
+    /// Leave gracefully: accept no more messages, and report [`routing::Event::Drained`] when no
+    /// message is open.
     Drain,
-    /// Conclude what is open and say goodbye.
+    /// Conclude the open messages and say goodbye.
     Leave {
-        /// The goodbye of this life, signed; without, others take it for down.
+        /// The signed goodbye of this life; without it, other members take this node for down.
         proof: Option<Vec<u8>>,
     },
 }
 
 impl<I: Id> Message<I> {
-    /// The goodbye in it, if it brings one: whoever hands it to a peer verifies it first.
+    /// The goodbye in this message, if there is one. The host verifies its signature before it
+    /// hands the message to a peer.
     pub const fn goodbye(&self) -> Option<&Goodbye<I>> {
         match self {
             Self::Overlay(overlay::Message::Detector(detector::Message::Goodbye(goodbye))) => {
@@ -149,15 +149,15 @@ impl<I: Id> Message<I> {
         }
     }
 
-    /// What a goodbye comes to that is not proven: a rumour that a peer is down.
+    /// The message that stands in for an unproven goodbye: a rumour that the peer is down.
     pub fn unproven(goodbye: &Goodbye<I>) -> Self {
         Self::Overlay(detector::Message::Rumours(vec![goodbye.rumour()]).into())
     }
 }
 
 impl<I> Input<I> {
-    /// Whether it is for the relay: by it the overlay changes with an event, or in
-    /// nothing that cannot wait for the next beat.
+    /// Whether the input is for the relay. Such an input changes the overlay only along with an
+    /// event, or in details that can wait for the next beat.
     pub(crate) const fn is_of_relay(&self) -> bool {
         matches!(
             self,
@@ -178,19 +178,19 @@ impl<I> Input<I> {
     }
 }
 
-/// What a peer tells its host.
+/// An event that a peer reports to its host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<I> {
-    /// Something of the overlay.
+    /// An event of the overlay.
     Overlay(overlay::Event<I>),
-    /// A delivery, a receipt.
+    /// An event of the relay: a delivery, a receipt.
     Relay(routing::Event<I>),
-    /// To be recorded before anything that is asked for later, see
-    /// [`collective::Effect::Record`].
+    /// The votes of this operation have changed: the host records them before it performs any later
+    /// effect, see [`collective::Effect::Record`].
     Record(collective::Key),
     /// The answer to a caller of a collective operation.
     Answer {
-        /// Which caller.
+        /// The number of the call.
         call: u64,
         /// The outcome, or why there is none.
         outcome: Result<Box<Outcome<I>>, CallError>,

@@ -1,4 +1,4 @@
-//! What is read, cut into pieces.
+//! Cuts a source of bytes into pieces.
 
 use std::io;
 use std::time::Duration;
@@ -11,36 +11,36 @@ use super::now;
 use super::piece::{Head, Part};
 use super::receive::SILENCE;
 
-/// After so long without a byte what is there goes as a shorter piece. A guess: soon for
-/// whoever watches, and long for a disk.
+/// After a pause of this length in the source, the bytes read so far go as a shorter piece. A
+/// guess: soon for a person who watches, and long for a disk.
 const PAUSE: Duration = Duration::from_millis(50);
-/// However steadily it drips, a piece goes so long after its first byte. A guess: watched
-/// by a person it is at once, and a quick source has filled the piece before.
+/// A piece goes at the latest this long after its first byte, even if the source never pauses. A
+/// guess: to a person it is at once, and a quick source has filled the piece before.
 const LATEST: Duration = Duration::from_millis(200);
-/// After so long without a byte a piece without any goes, so that receivers do not give
-/// up what is only slow.
+/// After a pause of this length a piece without bytes goes, so that receivers do not give up a push
+/// whose source is only slow.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(SILENCE.as_secs() / 4);
 
-/// A piece, and where it ends.
+/// A piece, and the place in the source where it ends.
 pub(super) struct Cut {
     pub(super) payload: Bytes,
     pub(super) end: u64,
-    /// It has no bytes.
+    /// Whether the piece has no bytes.
     pub(super) is_empty: bool,
 }
 
-/// Cuts what `source` yields. Nothing is lost when [`Cutter::next`] is dropped.
+/// Cuts the bytes of `source`. No byte is lost when the future of [`Cutter::next`] is dropped.
 pub(super) struct Cutter<R> {
     source: R,
-    /// What all pieces say.
+    /// The head of all pieces, but for their places.
     head: Head,
     piece_bytes: usize,
     /// Where the piece begins that is being read.
     at: u64,
-    /// Its head, and what has been read of it.
+    /// The piece's head, and the bytes read of it so far.
     buffer: Vec<u8>,
     head_bytes: usize,
-    /// When something was read, or a piece was cut.
+    /// When bytes were last read, or a piece was cut.
     last: Instant,
     /// When the first byte of this piece was read.
     since: Instant,
@@ -102,18 +102,18 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
         }
     }
 
-    /// Nobody has read for a while: that is no pause of the source.
+    /// Restart both timers: for a while nobody has asked for a piece, so the source has not paused.
     pub(super) fn rest(&mut self) {
         self.last = now();
         self.since = self.last;
     }
 
-    /// How much was cut so far.
+    /// The number of bytes that were cut so far.
     pub(super) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// How much of the piece is still to be read.
+    /// The number of bytes that the piece still has room for.
     fn room(&self) -> usize {
         let length = self.buffer.len() - self.head_bytes;
         let room = self.piece_bytes - length;
@@ -189,7 +189,7 @@ mod tests {
             assert!(cutter.next().await.unwrap().is_none());
             assert_eq!(cutter.hasher.finalize(), blake3::hash(b"0123456789"));
         }
-        // No more than was said, and no less.
+        // A longer source is cut off at the declared length, a shorter one is an error.
         let mut cutter = Cutter::new(&b"0123456789"[..], head(Some(3)), 4);
         assert_eq!(split(cutter.next().await.unwrap()).1, "012");
         assert!(cutter.next().await.unwrap().is_none());
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Else receivers would take it for dead before the first piece is full.
+    /// Otherwise receivers would give the push up before the first piece is full.
     #[tokio::test(start_paused = true)]
     async fn what_drips_without_a_pause_goes_soon_too() {
         let (mut tap, source) = tokio::io::duplex(64);
@@ -229,7 +229,7 @@ mod tests {
         let (mut tap, source) = tokio::io::duplex(64);
         let mut cutter = Cutter::new(source, head(None), 4);
         tap.write_all(b"01").await.unwrap();
-        // Asked and dropped: nothing is lost.
+        // A future of `next` that is dropped loses no bytes.
         let early = tokio::time::timeout(PAUSE / 2, cutter.next()).await;
         assert!(early.is_err());
         let start = now();

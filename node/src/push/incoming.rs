@@ -1,7 +1,8 @@
-//! What is pushed, on its way to where it is to go: put in order, and checked at its end.
+//! A push at a receiver, on its way into a file or to a reader: puts the pieces in order, and
+//! checks the whole at the end.
 //!
-//! A file is written where its pieces belong, under another name until it is whole; a
-//! reader gets the bytes in their order.
+//! A file is written piece by piece at the right places, under another name until it is whole. A
+//! reader gets the bytes in order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +16,11 @@ use tempfile::NamedTempFile;
 
 use super::stream::Feed;
 
-/// How files are called that are not whole.
+/// How the names of unfinished files begin.
 const PARTIAL: &str = ".binomesh-part-";
 
-/// Delete what a process that was killed has left in a folder. One node writes there.
+/// Delete the unfinished files that a killed process has left in a folder. Only one node may write
+/// there.
 pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in folder.read_dir()? {
         let entry = entry?;
@@ -29,35 +31,35 @@ pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The most stretches that are apart from each other. Honest pieces come nearly in order;
-/// a liar's scattered bytes must not take memory.
+/// The most separate stretches of bytes that came ahead of their turn. Honest pieces come nearly in
+/// order; the scattered bytes of a liar must not take memory.
 const STRETCHES_MAX: usize = 1024;
 
-/// How many bytes of them are kept in memory, if no file has them: twice what an honest
-/// origin has on its way.
+/// The most bytes of such stretches in memory, if no file holds them: twice the bytes that an
+/// honest origin has on their way.
 const AHEAD_MAX: usize = 2 * super::WINDOW * super::PIECE_BYTES;
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// Into a file with this name at last.
+    /// A temporary file, which is renamed to `place` at the end.
     File { file: NamedTempFile, place: PathBuf },
-    /// To somebody who reads them.
+    /// An application that reads the bytes.
     Reader(Feed),
-    /// Nowhere: they are only hashed.
+    /// Nowhere: the bytes are only hashed.
     Nowhere,
 }
 
-/// Something that has begun to come.
+/// A push that has begun to come.
 #[derive(Debug)]
 pub(super) struct Incoming {
     sink: Sink,
     replace: bool,
     size: Option<u64>,
-    /// What is there beyond what is hashed: where it ends, and the bytes if no file has
+    /// Stretches that came ahead of the hashed bytes: start, end, and the bytes if no file has
     /// them.
     ahead: BTreeMap<u64, (u64, Bytes)>,
-    /// How many bytes that are.
+    /// The number of bytes in memory among these.
     ahead_bytes: usize,
     hasher: blake3::Hasher,
     hashed: u64,
@@ -94,12 +96,12 @@ impl Incoming {
         }
     }
 
-    /// Whether a piece speaks of the same.
+    /// Whether the head of a later piece agrees with the first one.
     pub(super) fn is(&self, size: Option<u64>, replace: bool) -> bool {
         self.size == size && self.replace == replace
     }
 
-    /// Who reads it, if anybody does.
+    /// The feed of the reader, if there is one.
     pub(super) const fn feed(&self) -> Option<&Feed> {
         match &self.sink {
             Sink::Reader(feed) => Some(feed),
@@ -107,32 +109,32 @@ impl Incoming {
         }
     }
 
-    /// Whether a piece of so many bytes is soon put where it belongs: into no file, and with
-    /// nothing kept ahead that could come after it.
+    /// Whether a piece of `length` bytes is handled quickly: no file has to be written, and no
+    /// piece came ahead of its turn that could follow now.
     pub(super) fn is_quick(&self, length: usize) -> bool {
         let has_file = matches!(self.sink, Sink::File { .. });
         !has_file && self.ahead.is_empty() && length <= super::PIECE_BYTES
     }
 
-    /// Nothing more comes: tell whoever reads it why.
+    /// No more pieces come: tell the reader why, if there is one.
     pub(super) fn give_up(&self, reason: &str) {
         if let Some(feed) = self.feed() {
             feed.end(Err(reason.to_owned()));
         }
     }
 
-    /// Put a piece where it belongs.
+    /// Write a piece to its place.
     pub(super) fn write(&mut self, at: u64, bytes: &Bytes) -> Result<(), String> {
         let end = at.checked_add(bytes.len() as u64);
         let most = self.size.unwrap_or(u64::MAX);
         let Some(end) = end.filter(|end| *end <= most) else {
             return Err(format!("a piece at {at} goes beyond the {most} bytes"));
         };
-        // A sign of life.
+        // An empty piece is a sign of life.
         if bytes.is_empty() {
             return Ok(());
         }
-        // Each byte comes once: what is hashed already must not be written over.
+        // Each byte may come only once: bytes that are hashed already must not be written over.
         let before = self.ahead.range(..=at).next_back();
         let is_again = at < self.hashed
             || before.is_some_and(|(_, (until, _))| *until > at)
@@ -169,7 +171,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The next bytes in order.
+    /// Hash the next bytes in order, and pass them to the reader.
     fn pass(&mut self, bytes: &Bytes) -> Result<(), String> {
         self.hasher.update(bytes);
         self.hashed += bytes.len() as u64;
@@ -179,7 +181,7 @@ impl Incoming {
         }
     }
 
-    /// Go on with what came ahead of its turn.
+    /// Take up the stretches that came ahead and now follow the hashed bytes.
     fn catch_up(&mut self) -> Result<(), String> {
         while let Some((end, kept)) = self.ahead.remove(&self.hashed) {
             self.ahead_bytes -= kept.len();
@@ -194,8 +196,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// It is to be whole now, and to have this length and hash: a file gets its name.
-    /// Returns who has to read the rest, if anybody.
+    /// Check the length and the hash of the whole; a file then gets its name. Returns the feed if a
+    /// reader still has to read the rest.
     pub(super) fn finish(mut self, size: u64, hash: [u8; 32]) -> Result<Option<Feed>, String> {
         let whole = self.check(size, hash);
         match std::mem::replace(&mut self.sink, Sink::Nowhere) {
@@ -422,7 +424,7 @@ mod tests {
         assert!(refused.contains("nowhere"), "{refused}");
     }
 
-    /// A member could forge a piece of another's push.
+    /// Otherwise a member could replace bytes of another member's push.
     #[test]
     fn what_is_there_is_not_written_over() {
         let dir = tempfile::tempdir().unwrap();
@@ -438,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Of what has no length beforehand the end says how long it was.
+    /// A push of unknown length is told its length by the end.
     #[test]
     fn the_end_tells_the_length_and_signs_of_life_are_no_bytes() {
         let hash = *blake3::hash(b"ab").as_bytes();

@@ -1,22 +1,22 @@
-//! In which order a push goes to the members, and in pieces of which length.
+//! The order in which a push reaches the members, and the length of its pieces.
 
 use binomesh_routing::strategy::Strategy as Known;
 
 use super::{BLOCK_BYTES, BLOCKS, PIECE_BYTES, WINDOW};
 use crate::settings::Strategy;
 
-/// Up to so many members [`Strategy::Circulant`] is what it says.
+/// The most members for which [`Strategy::Circulant`] sends by its own schedule.
 const CIRCULANT_MAX: u32 = Known::CIRCULANT_MAX;
 
-/// How a push is sent; chosen once, at its start.
+/// How the pieces of a push are sent; chosen once, at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) strategy: Strategy,
     pub(super) piece_bytes: usize,
-    /// How many pieces are on their way at most.
+    /// The most pieces on their way.
     pub(super) window: usize,
-    /// How many at least, however long they take: 1 MiB. In 30 s, the default patience, none
-    /// is late at that pace.
+    /// The window's lower limit: 1 MiB of pieces, even if they take long. At this pace no piece is
+    /// later than 30 s, the default patience.
     pub(super) window_least: usize,
 }
 
@@ -40,8 +40,8 @@ impl Order {
         }
     }
 
-    /// How many pieces follow one that ends here, if the length is known; else a number
-    /// that becomes less by one with each, of which this is the `number`th.
+    /// The number of pieces that follow the piece that ends at `end`, if the length is known.
+    /// Otherwise a number that falls by one with each piece, of which this is the `number`th.
     pub(super) fn left(&self, size: Option<u64>, end: u64, number: u32) -> u32 {
         let Some(size) = size else {
             return u32::MAX - number;
@@ -51,9 +51,9 @@ impl Order {
     }
 }
 
-/// The strategy by which all members have so many bytes soonest where uplinks are the limit;
-/// if it is not known how many: very many. The last one of n members has the last piece so
-/// long after the origin began, in times of a piece on one uplink:
+/// The strategy by which all members have `size` bytes soonest, where uplinks are the limit. An
+/// unknown size counts as very large. The last of n members has the last piece this long after the
+/// origin began, in units of the time of one piece on one uplink:
 ///
 /// ```text
 ///   circulant   pieces − 1 + levels     up to 1,024 members

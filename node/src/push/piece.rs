@@ -1,58 +1,58 @@
-//! What travels: a head, and the bytes behind it.
+//! The format of a piece: a head, followed by the bytes.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What a piece is of, and which.
+/// The head of a piece: its push, and its place there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     /// The origin's number of this push, in its life.
     pub(super) push: u64,
-    /// What the file is called.
+    /// The name of the file.
     pub(super) name: String,
-    /// How long it is in all, if its origin knew that before.
+    /// The length of the file, if its origin knew it at the start.
     pub(super) size: Option<u64>,
-    /// Whether a file of that name is replaced.
+    /// Whether an existing file of that name is replaced.
     pub(super) replace: bool,
-    /// Which piece.
+    /// The part of the push that the piece is.
     pub(super) part: Part,
 }
 
-/// Which piece.
+/// A part of a push.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Part {
-    /// The bytes from here on; none to say that more may come.
+    /// The bytes from this offset on. A piece without bytes is a sign of life.
     At(u64),
-    /// There is nothing more.
+    /// The end: no more bytes follow.
     End {
-        /// How long it was in all.
+        /// The length of the whole.
         size: u64,
-        /// The hash of all.
+        /// The hash of the whole.
         hash: [u8; 32],
     },
-    /// The origin has given up.
+    /// The origin has given up the push.
     Abandoned,
 }
 
-/// What a receiver answers.
+/// The answer of a receiver to a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// What came is written.
+    /// All bytes that came are written.
     Written,
-    /// The whole file is in its place.
+    /// The whole file is stored under its name.
     Stored,
-    /// Nothing will come of it here.
+    /// The push has failed at this receiver, for this reason.
     Failed(String),
 }
 
 impl Head {
-    /// A buffer that begins with the head, for the bytes to be put behind it.
+    /// A buffer that begins with the head; the bytes are appended to it.
     pub(super) fn buffer(&self) -> Vec<u8> {
         // Serialising these fields into memory cannot fail.
         postcard::to_stdvec(self).unwrap_or_default()
     }
 
-    /// Head and bytes of a payload.
+    /// Split a payload into head and bytes.
     pub(super) fn split(payload: &Bytes) -> Option<(Self, Bytes)> {
         let (head, rest) = postcard::take_from_bytes::<Self>(payload).ok()?;
         Some((head, payload.slice(payload.len() - rest.len()..)))
@@ -60,7 +60,7 @@ impl Head {
 }
 
 impl Answer {
-    /// The most characters of a reason.
+    /// The most characters of a failure's reason.
     const REASON_MAX: usize = 200;
 
     pub(super) fn failed(reason: impl ToString) -> Self {

@@ -1,4 +1,4 @@
-//! The receivers' side.
+//! The receiver's side of a push.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -21,46 +21,47 @@ use crate::node::{Node, SubscribeError};
 use crate::subscription::{Message, Received, Room, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
-/// How many files come at once; one more is refused.
+/// The most pushes that come at once; one more is refused.
 const PUSHES_MAX: usize = 8;
-/// How many of them of one origin.
+/// The most of them that one origin may send.
 const PUSHES_EACH: usize = 4;
-/// How many that have failed are remembered. A guess: a few of each place.
+/// The number of failed pushes that are remembered. A guess: a few for each push that may come.
+/// Later pieces of a forgotten one begin it again.
 const FAILED_MAX: usize = 64;
-/// How many pieces wait for the disk before further ones are lost, and with them what
-/// they are of. The windows of all that come fit, and of two that are just being refused.
+/// The most pieces that wait for the disk. Pieces beyond are lost, and all pushes fail then. The
+/// windows of all pushes fit, and of two more that are just being refused.
 const WAITING_MAX: usize = (PUSHES_MAX + 2) * super::BLOCKS;
-/// How many bytes they have, heads included.
+/// The most bytes that these pieces have, heads included.
 const WAITING_BYTES: usize = (PUSHES_MAX + 2) * super::WINDOW * (super::PIECE_BYTES + 1024);
-/// A push of which nothing has come for so long is given up.
+/// A push is given up when no piece of it has come for this long.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
 
-/// Where pushed files go.
+/// The destination of pushed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
     /// Into this folder.
     Folder(PathBuf),
-    /// Nowhere: they are checked and forgotten. For measurements.
+    /// Nowhere: files are checked and dropped. For measurements.
     Nowhere,
 }
 
-/// Where a receiver puts what comes.
+/// The destination of pushes at a receiver.
 #[derive(Debug)]
 enum Target {
     Folder(PathBuf),
     Nowhere,
-    /// To whoever reads it; at most [`PUSHES_MAX`] wait to be taken.
+    /// To the application that reads them; at most [`PUSHES_MAX`] streams wait to be taken.
     Readers(mpsc::Sender<PushedStream>),
 }
 
-/// Takes the files that are pushed to a node, until it is dropped or the node stops.
+/// Takes the files that are pushed to a node, until the receiver is dropped or the node stops.
 #[derive(Debug)]
 pub struct Receiver {
     task: JoinHandle<()>,
 }
 
 impl Receiver {
-    /// Take what is pushed to `node`. One receiver per node: each would answer.
+    /// Take the files that are pushed to `node`. Only one receiver per node: each would answer.
     pub async fn start(node: &Node, into: Into) -> Result<Self, SubscribeError> {
         let target = match into {
             Into::Folder(folder) => Target::Folder(folder),
@@ -95,7 +96,7 @@ impl Receiver {
     }
 }
 
-/// What is pushed to a node, as streams that are read while they come, until it is dropped
+/// Pushes to a node as streams, which the application reads while they come, until this is dropped
 /// or the node stops.
 #[derive(Debug)]
 pub struct PushedStreams {
@@ -104,7 +105,7 @@ pub struct PushedStreams {
 }
 
 impl PushedStreams {
-    /// Take what is pushed to `node`, in the place of a [`Receiver`]: one per node.
+    /// Take the pushes to `node`. This replaces a [`Receiver`]; a node has only one of either.
     pub async fn start(node: &Node) -> Result<Self, SubscribeError> {
         let (sender, coming) = mpsc::channel(PUSHES_MAX);
         let receiver = Receiver::start_with(node, Target::Readers(sender)).await?;
@@ -114,8 +115,8 @@ impl PushedStreams {
         })
     }
 
-    /// The next one that begins, or `None` once the node has stopped. One that is dropped
-    /// is refused.
+    /// The next stream that begins, or `None` once the node has stopped. A push is refused when its
+    /// stream is dropped.
     pub async fn next(&mut self) -> Option<PushedStream> {
         self.coming.recv().await
     }
@@ -127,16 +128,16 @@ impl Drop for Receiver {
     }
 }
 
-/// Whose push it is, and which.
+/// A push: its origin, the origin's life, and the number of the push.
 type Key = (PeerId, u64, u64);
 
-/// The same, with the name of whose it is.
+/// A push, with the name of its origin.
 struct Begun {
     key: Key,
     origin_name: Arc<str>,
 }
 
-/// Put a piece where it belongs. What takes no more is gone, and its reader told why.
+/// Write a piece to its place. A push that fails is dropped, and its reader is told why.
 fn put(mut incoming: Box<Incoming>, at: u64, bytes: &Bytes) -> Result<Box<Incoming>, String> {
     let written = incoming.write(at, bytes);
     if let Err(reason) = &written {
@@ -145,8 +146,8 @@ fn put(mut incoming: Box<Incoming>, at: u64, bytes: &Bytes) -> Result<Box<Incomi
     written.map(|()| incoming)
 }
 
-/// Whether the first piece that comes is no piece of the first window: nobody has the
-/// bytes before it for who joins later.
+/// Whether the first piece that comes lies beyond the first window: then this node joined later,
+/// and no member still has the bytes before it.
 const fn began_before(head: &Head) -> bool {
     matches!(head.part, Part::At(at) if at >= (super::WINDOW * super::PIECE_BYTES) as u64)
 }
@@ -154,12 +155,12 @@ const fn began_before(head: &Head) -> bool {
 struct Desk {
     node: Node,
     target: Target,
-    /// For answers that wait for a reader; at most as many as the streams owe.
+    /// The answers that wait for a reader; at most as many as the streams owe.
     answers: Answers,
-    /// At most [`PUSHES_MAX`].
+    /// The pushes that are coming; at most [`PUSHES_MAX`].
     open: BTreeMap<Key, (Box<Incoming>, Instant)>,
-    /// What is no use going on with, and why; at most [`FAILED_MAX`], the last ones. What
-    /// comes of older ones begins them anew, and is not whole at its end.
+    /// The last [`FAILED_MAX`] pushes that failed, and why. Later pieces of an older one begin it
+    /// again; it then fails at its end, since it is not whole.
     failed: VecDeque<(Key, String)>,
 }
 
@@ -179,13 +180,13 @@ impl Desk {
             };
             tokio::select! {
                 biased;
-                // First: else pieces without end would let answers pile up.
+                // Answers go first: pieces without end would let them pile up.
                 Some((to, answer)) = due.recv() => self.answer(to, &answer).await,
                 received = pieces.next() => match received {
                     None => return,
                     Some(Received::Message(message)) => self.take(message).await,
                     Some(Received::Missed(count)) => self.fail_all(count),
-                    // Pieces say where they belong.
+                    // A gap needs no action: each piece says where it belongs.
                     Some(Received::Gap(_)) => {}
                 },
                 () = silence => {
@@ -201,7 +202,7 @@ impl Desk {
         }
     }
 
-    /// Pieces were lost, and nobody knows of which file.
+    /// Fail all open pushes: pieces were lost, and nobody knows of which push.
     fn fail_all(&mut self, count: u64) {
         let files = self.open.len();
         tracing::warn!(
@@ -221,7 +222,7 @@ impl Desk {
         found.map(|(_, reason)| reason.clone())
     }
 
-    /// Nothing will come of a push.
+    /// Drop a push as failed, and remember why.
     fn fail(&mut self, key: Key, reason: String) {
         if let Some((incoming, _)) = self.open.remove(&key) {
             incoming.give_up(&reason);
@@ -233,7 +234,7 @@ impl Desk {
         self.failed.push_back((key, reason));
     }
 
-    /// Nothing will come of a push, as its origin is told.
+    /// Fail a push, and return the answer that tells its origin.
     fn refuse(&mut self, key: Key, reason: String) -> Answer {
         if self.why_failed(key).is_none() {
             self.fail(key, reason.clone());
@@ -271,7 +272,7 @@ impl Desk {
         }
     }
 
-    /// What has come of a push; the first piece begins it.
+    /// Take the push of this piece out of the open ones; the first piece begins it.
     fn coming(&mut self, begun: Begun, head: &Head) -> Result<Box<Incoming>, String> {
         let key = begun.key;
         if let Some((incoming, _)) = self.open.remove(&key) {
@@ -310,7 +311,7 @@ impl Desk {
         Ok(Box::new(incoming))
     }
 
-    /// The answer, unless a reader owes it `to` the origin.
+    /// Write a piece. Returns the answer, unless a reader owes it `to` the origin.
     async fn write(
         &mut self,
         begun: Begun,
@@ -322,10 +323,10 @@ impl Desk {
         let (key, length) = (begun.key, bytes.len() as u64);
         let end = at.saturating_add(length);
         let written = match self.coming(begun, &head) {
-            // Some 50 us of hashing: to hand it to a thread and back would be half as much again.
+            // This hashes for about 50 us. Handing it to a thread and back would add half as much.
             Ok(incoming) if incoming.is_quick(bytes.len()) => {
                 let written = put(incoming, at, &bytes);
-                // However many have come, others have their turn between two of them.
+                // Other tasks have their turn between two pieces, even if many pieces wait.
                 tokio::task::yield_now().await;
                 written
             }
@@ -353,7 +354,7 @@ impl Desk {
         }
     }
 
-    /// The answer, unless a reader owes it.
+    /// Finish a push. Returns the answer, unless a reader owes it.
     async fn finish(
         &mut self,
         begun: Begun,

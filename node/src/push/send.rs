@@ -1,4 +1,4 @@
-//! The origin's side.
+//! The origin's side of a push.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -21,23 +21,24 @@ use crate::node::{Node, PublishHandle, Unasked};
 use crate::report::{Absent, Receipt};
 use crate::topic::Topic;
 
-/// A piece that is everywhere after this is no sign of a narrow link. A guess.
+/// A piece that has reached all members within this time shows no narrow link. A guess: with less,
+/// links with long delays shrink the window; with more, pieces on a narrow link become late.
 const SOON: Duration = Duration::from_secs(2);
-/// Why a piece did not reach somebody who holds up nobody: others take its place.
+/// Reasons for an unreached member that say nothing about a narrow link: the member is gone.
 const GONE: [&str; 2] = ["down", "left"];
-/// How long a busy node is left alone.
+/// The pause before a piece is tried again that a busy node has refused.
 const AGAIN: Duration = Duration::from_millis(50);
-/// No head is longer: a name, and numbers.
+/// The most bytes of a head: a name and numbers.
 const HEAD_MAX: usize = 512;
 
-/// A push did not come to its end. Receivers have been told to forget it, and none has the
+/// Why a push did not come to its end. Receivers have been told to forget it, and none has the
 /// file.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The name cannot be one.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidFileName),
-    /// What is pushed cannot be read, or is shorter than was said.
+    /// The source cannot be read, or is shorter than the declared length.
     #[error("cannot read what is to be pushed: {0}")]
     Read(#[from] io::Error),
     /// A piece could not be sent.
@@ -45,10 +46,10 @@ pub enum PushError {
     Send(#[from] SendError),
 }
 
-/// Push what `source` yields to all members, and say what became of it at each. It is read
-/// no faster than it gets away, at most 8 MiB ahead of the slowest receiver that is waited
-/// for; what a slow source has written goes at once. `progress` is told how many bytes are
-/// behind the window.
+/// Push the bytes of `source` to all members, and report the result for each member. The source is
+/// read no faster than pieces get away, at most 8 MiB ahead of the slowest receiver that is waited
+/// for. Bytes of a slow source go at once. `progress` is told the number of bytes that have their
+/// receipts.
 pub async fn send(
     node: &Node,
     source: impl AsyncRead + Unpin,
@@ -80,13 +81,13 @@ struct Sent {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
-    /// How many pieces follow.
+    /// The number of pieces that follow.
     left: u32,
-    /// It is the last one, which has the hash of all and no bytes.
+    /// Whether it is the last piece, which has the hash of the whole and no bytes.
     is_end: bool,
-    /// Where it ends.
+    /// The offset at which it ends.
     end: u64,
-    /// Since the node has refused it: how long it is tried again.
+    /// When the attempts end, once the node has refused the piece.
     until: Option<Instant>,
 }
 
@@ -96,31 +97,30 @@ struct Push<'a> {
     order: Order,
     number: u64,
     sent: VecDeque<Sent>,
-    /// How many pieces there were.
+    /// The number of pieces so far.
     pieces: u32,
-    /// How many bytes have their receipts.
+    /// The number of bytes that have their receipts.
     done: u64,
-    /// Where the next piece asks for answers.
+    /// The offset from which the next piece asks for answers.
     mark: u64,
-    /// How many pieces have asked for none since.
+    /// The number of pieces since the last one that asked for answers.
     unmarked: usize,
     stored: BTreeSet<String>,
     failed: BTreeMap<String, String>,
-    /// Who of them is there and would hold up others.
+    /// Failed members that are still there and would hold up others.
     slow: BTreeSet<String>,
-    /// Who of them was called down or had left.
+    /// Failed members that were called down or had left.
     gone: BTreeSet<String>,
-    /// Who has got at least one piece.
+    /// Members that have got at least one piece.
     reached: BTreeSet<String>,
-    /// How many pieces may be on their way: few where they take long, so that the last
-    /// of them is not late.
+    /// The most pieces on their way: few if pieces take long, so that the last of them is not late.
     window: usize,
     absent: Vec<Absent>,
-    /// Receivers keep nothing of it that is not whole.
+    /// Whether the push has ended properly. Otherwise receivers are told to drop their parts.
     is_over: bool,
 }
 
-/// What happens next.
+/// The next step of a push.
 enum Step {
     Cut(io::Result<Option<Cut>>),
     Settled(Box<Result<Receipt, SendError>>),
@@ -155,20 +155,20 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Send all of it. Returns how long it was, and its hash.
+    /// Send the whole source. Returns its length and its hash.
     async fn run(
         &mut self,
         source: impl AsyncRead + Unpin,
         progress: &mut impl FnMut(u64),
     ) -> Result<(u64, blake3::Hash), PushError> {
-        // The head needs its place, too.
+        // The head takes a part of the payload, too.
         let most = self.node.max_payload_bytes().saturating_sub(HEAD_MAX);
         let head = self.head(Part::At(0));
         self.order.piece_bytes = self.order.piece_bytes.min(most.max(1));
         let mut cutter = Cutter::new(source, head, self.order.piece_bytes);
         loop {
             let has_room = self.sent.len() < self.window;
-            // Nobody reads ahead of the window, and a slow source keeps no receipt waiting.
+            // The source is not read beyond the window, and a slow source delays no receipt.
             let step = tokio::select! {
                 cut = cutter.next(), if has_room => Step::Cut(cut),
                 outcome = settled(self.sent.front_mut()) => Step::Settled(outcome.into()),
@@ -198,8 +198,8 @@ impl<'a> Push<'a> {
     }
 
     fn send(&mut self, cut: Cut) {
-        // Signs of life ask as well: who fails while nothing comes is named soon.
-        // So do many short pieces: readers keep each of them until it is read.
+        // Signs of life ask for answers as well: a member that fails during a pause is named soon.
+        // The last of many short pieces asks, too: readers keep each piece until it is read.
         let is_marked =
             cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= self.order.window / 2;
         self.unmarked = if is_marked { 0 } else { self.unmarked + 1 };
@@ -233,11 +233,11 @@ impl<'a> Push<'a> {
         }
     }
 
-    /// Send a piece to all members, also to those that have failed: each passes it on. But once
-    /// a member is too slow it goes by name to those that have not failed.
+    /// Send a piece to all members, also to failed ones, since each passes it on. But once a member
+    /// is too slow, the piece goes by name to the members that have not failed.
     fn publish(&self, payload: Bytes, is_marked: bool, left: u32, is_end: bool) -> PublishHandle {
         let options = self.options_of(is_marked);
-        // A member that was called down may be there after all, and have it: the end asks.
+        // A member that was called down may be alone in having it all: the end still asks it.
         let is_excused = |name: &&String| !(is_end && self.gone.contains(*name));
         let excused = self.failed.keys().filter(is_excused);
         let excused: Arc<[String]> = excused.cloned().collect();
@@ -247,7 +247,7 @@ impl<'a> Push<'a> {
         self.node.publish_own(payload, options, to, more)
     }
 
-    /// Who has got something and has not failed.
+    /// The members that have got at least one piece and have not failed.
     fn remaining(&self) -> Vec<Destination> {
         let well = self.reached.iter();
         let well = well.filter(|name| !self.failed.contains_key(*name));
@@ -280,7 +280,7 @@ impl<'a> Push<'a> {
         Ok(())
     }
 
-    /// What became of the oldest piece. One that was refused is sent again for a while.
+    /// Take the outcome of the oldest piece. A refused piece is sent again for a while.
     async fn settle(
         &mut self,
         outcome: Result<Receipt, SendError>,
@@ -301,7 +301,7 @@ impl<'a> Push<'a> {
                 self.note(&receipt);
                 return Ok(());
             }
-            // It went to nobody.
+            // The piece went to no member.
             Err(SendError::UnknownPeers(gone)) if now() < until => {
                 for name in gone {
                     let reason = "it is no member any more".to_owned();
@@ -319,8 +319,8 @@ impl<'a> Push<'a> {
         Ok(())
     }
 
-    /// Pieces that are soon everywhere may be more at once. What has waited for a member that
-    /// is gone is no sign of a narrow link.
+    /// Adapt the window to a receipt: it grows while pieces are soon everywhere, and halves if not.
+    /// A piece that had to wait for a member that is gone says nothing about links.
     fn resize(&mut self, receipt: &Receipt) {
         let unreached = receipt.unreached.iter().map(|one| one.reason.as_str());
         let unacknowledged = receipt.unacknowledged.iter().map(|one| one.reason.as_str());
@@ -337,7 +337,7 @@ impl<'a> Push<'a> {
         };
     }
 
-    /// What a receipt says of the receivers. The first reason of each stands.
+    /// Note the results of a receipt for each receiver. The first reason of each stands.
     fn note(&mut self, receipt: &Receipt) {
         self.reached.extend(receipt.reached.iter().cloned());
         if !receipt.absent.is_empty() {
@@ -385,11 +385,11 @@ impl<'a> Push<'a> {
 
     fn report(&self, size: u64, hash: blake3::Hash, started: Instant) -> PushReport {
         let elapsed = (now() - started).as_secs_f64();
-        // Who failed once may have got it all the same.
+        // A member that failed once may still have stored the whole.
         let failed = self.failed.iter();
         let failed = failed.filter(|(name, _)| !self.stored.contains(*name));
         let failed = failed.map(|(name, reason)| (name, reason.as_str()));
-        // What went out after its goodbye was not meant for it.
+        // A member that left is in no receipt of later pieces, so it did not fail there.
         let left = self.reached.iter();
         let left = left.filter(|name| !self.stored.contains(*name));
         let left = left.filter(|name| !self.failed.contains_key(*name));
@@ -413,8 +413,8 @@ impl<'a> Push<'a> {
     }
 }
 
-/// Given up: receivers need not wait for more. They are told when no piece is on its way
-/// any more, for one that came later would begin the file anew.
+/// A push that is given up: receivers need not wait for more. They are told once no piece is on its
+/// way, since a piece that came later would begin the push again.
 impl Drop for Push<'_> {
     fn drop(&mut self) {
         if self.is_over {
@@ -429,7 +429,7 @@ impl Drop for Push<'_> {
         let options = self.options_of(false);
         runtime.spawn(async move {
             for piece in sent {
-                // Whatever became of it, it is on its way no more.
+                // With any outcome, the piece is on its way no more.
                 let _ = piece.handle.await;
             }
             let more = Unasked {
@@ -441,7 +441,7 @@ impl Drop for Push<'_> {
     }
 }
 
-/// What becomes of a piece; never, if there is none.
+/// The outcome of a piece; never ready if there is no piece.
 async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
     match piece {
         Some(piece) => (&mut piece.handle).await,

@@ -1,13 +1,14 @@
-//! A push that somebody reads while it comes.
+//! A push that an application reads while it comes.
 //!
 //! ```text
 //!   pieces ─▶ Incoming ─▶ Feed ═ bytes in order ═▶ PushedStream ─▶ application
 //!   origin ◀─ answers ◀── written, when they have been read ◀────────┘
 //! ```
 //!
-//! Where a file answers that its bytes are written, a reader answers that they have been
-//! read. So the origin is at most a window ahead of the slowest reader that it waits for,
-//! and what waits here is bounded for honest origins; for others there is a bound as well.
+//! A receiver that stores a file answers when the bytes are written; here the answer goes when the
+//! application has read them. So the origin is at most a window ahead of the slowest reader that it
+//! waits for. That bounds the bytes that wait here from honest origins; other bounds hold for
+//! liars.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,29 +25,29 @@ use tokio::sync::mpsc;
 use super::piece::Answer;
 use super::{PIECE_BYTES, WINDOW};
 
-/// How many bytes wait for a reader until its stream is given up: what an honest origin
-/// has on its way, twice.
+/// The most bytes that wait for a reader before its stream is given up: twice what an honest origin
+/// has on its way.
 const UNREAD_MAX: usize = 2 * WINDOW * PIECE_BYTES;
-/// How many pieces they are. An honest origin has at most a window of them on its way
-/// behind the last one that asked for an answer; short ones hold more memory than they say.
+/// The most pieces that wait. An honest origin has at most a window of them on its way after the
+/// last one that asked for an answer; short pieces take more memory than their bytes.
 const PIECES_MAX: usize = 1024;
-/// How many answers wait until something has been read. An honest origin asks for one
-/// every 2 MiB, and while nothing comes.
+/// The most answers that wait for the reader. An honest origin asks for one every 2 MiB, and during
+/// pauses.
 const OWED_MAX: usize = 64;
 
 /// Answers on their way to the origins.
 pub(super) type Answers = mpsc::UnboundedSender<(PacketId<PeerId>, Answer)>;
 
-/// The receiver's end.
+/// The receiver's end of a stream.
 #[derive(Debug)]
 pub(super) struct Feed {
     shared: Arc<Shared>,
 }
 
-/// Something that is pushed here, to be read while it comes: an [`AsyncRead`]. Its end is
-/// the end of what was sent, checked: a stream that is cut off, or whose BLAKE3 hash is
-/// another, ends with an error. Its origin is told *stored* when it has been read to the
-/// end, and *failed* when it is dropped before.
+/// A push that is read while it comes: an [`AsyncRead`]. It ends properly only when all bytes came
+/// and the length and BLAKE3 hash are right; a stream that is cut off or altered ends with an
+/// error. Its origin is told *stored* when the application has read it to the end, and *failed*
+/// when it drops it before.
 #[derive(Debug)]
 pub struct PushedStream {
     name: String,
@@ -64,15 +65,16 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// At most [`UNREAD_MAX`] bytes, in at most [`PIECES_MAX`] pieces.
+    /// The bytes that wait for the reader: at most [`UNREAD_MAX`], in at most [`PIECES_MAX`]
+    /// pieces.
     waiting: VecDeque<Bytes>,
     unread: usize,
     read: u64,
-    /// Nothing comes any more: it was whole, or not and why.
+    /// Set when no more bytes come: whether the push was whole, or why not.
     end: Option<Result<(), String>>,
-    /// What is answered when so much has been read; at most [`OWED_MAX`].
+    /// The questions that are answered once so many bytes have been read; at most [`OWED_MAX`].
     owed: VecDeque<(u64, PacketId<PeerId>)>,
-    /// What is answered when the reader has come to the end.
+    /// The question that is answered when the reader has come to the end.
     owed_at_end: Option<PacketId<PeerId>>,
     has_read_all: bool,
     is_reader_gone: bool,
@@ -85,11 +87,11 @@ impl Shared {
     }
 
     fn answer(&self, to: PacketId<PeerId>, answer: Answer) {
-        // Without a receiver there is nobody to be answered.
+        // Without a receiver the answer has no destination.
         let _ = self.answers.send((to, answer));
     }
 
-    /// Answer what has come due.
+    /// Send the answers that are due.
     fn settle(&self, state: &mut State) {
         let gone = || Answer::failed("whoever read it has gone");
         while let Some((until, to)) = state.owed.front().copied() {
@@ -120,7 +122,7 @@ impl State {
     }
 }
 
-/// Both ends of a stream of this name, from this peer, and of this length if that is known.
+/// Both ends of a stream of this name and origin, and of this length if it is known.
 pub(super) fn stream(
     name: &str,
     size_bytes: Option<u64>,
@@ -146,7 +148,7 @@ pub(super) fn stream(
 }
 
 impl Feed {
-    /// The next bytes in order, unless nobody reads them, or too slowly.
+    /// Queue the next bytes in order; fails if the reader is gone or reads too slowly.
     pub(super) fn put(&self, bytes: Bytes) -> Result<(), String> {
         let mut state = self.shared.state();
         if state.is_reader_gone {
@@ -162,8 +164,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Nothing comes any more. What would be answered when more has been read is answered
-    /// now if it was not whole.
+    /// No more bytes come. If the push was not whole, answers that wait for later bytes go now, as
+    /// failures.
     pub(super) fn end(&self, outcome: Result<(), String>) {
         let mut state = self.shared.state();
         if state.end.is_some() {
@@ -183,7 +185,7 @@ impl Feed {
         state.wake();
     }
 
-    /// Answer `to` when all before `until` has been read.
+    /// Answer `to` when all bytes before `until` have been read.
     pub(super) fn owe(&self, until: u64, to: PacketId<PeerId>) {
         let mut state = self.shared.state();
         if state.owed.len() >= OWED_MAX {
@@ -205,28 +207,28 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        // Unless it was said before, it is not whole.
+        // Unless an end was reported before, the push is not whole.
         self.end(Err("it was cut off".to_owned()));
     }
 }
 
 impl PushedStream {
-    /// What it is called.
+    /// The name of the push.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Who sends it.
+    /// The member that sends it.
     pub const fn origin(&self) -> PeerId {
         self.origin
     }
 
-    /// The sender's name, or its hexadecimal id while no name is known.
+    /// The name of its origin, or the origin's hexadecimal id while no name is known.
     pub fn origin_name(&self) -> &str {
         &self.origin_name
     }
 
-    /// How long it will be, if its origin knew that when it began.
+    /// The length in bytes, if the origin knew it at the start.
     pub const fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bootstrap {
-    /// Below the parent that it is told.
+    /// Below the parent that the settings name.
     #[default]
     Tree,
-    /// Among peers that all can reach each other.
+    /// Among peers that can all reach each other.
     Clique,
     /// In a graph of neighbours.
     Graph,

@@ -1,11 +1,12 @@
-//! Folded host lists, such as `c[001-300],login-[1,3-4]`, as Slurm and ClusterShell write
-//! them. Brackets with a colon in them are no ranges: they are part of an IPv6 address.
+//! Folded host lists, such as `c[001-300],login-[1,3-4]`, as Slurm and ClusterShell write them.
+//! Brackets that contain a colon are no ranges: they belong to an IPv6 address.
 
-/// The most bytes of a name. Guess: above twice those of any DNS name; longer ones, times
-/// their number, would fill the memory.
+/// The most bytes of a name. A guess: more than twice those of any DNS name. Many longer names
+/// would fill the memory.
 pub(crate) const BYTES_MAX: usize = 512;
 
-/// The names of a folded list, in its order, at most `max`; else the problem in words.
+/// Expand a folded list to its names, in its order, at most `max`; the error is the problem in
+/// words.
 pub(crate) fn expand(text: &str, max: usize) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for item in items(text)? {
@@ -28,7 +29,7 @@ pub(crate) fn expand(text: &str, max: usize) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// What stands between the commas outside brackets.
+/// The items of a list, which are separated by commas outside brackets.
 fn items(text: &str) -> Result<Vec<&str>, String> {
     let mut is_inside = false;
     for bracket in text.chars().filter(|c| matches!(c, '[' | ']')) {
@@ -60,7 +61,7 @@ enum Piece<'a> {
     Ranges(Vec<Range>),
 }
 
-/// Numbers from the first to the last, with so many digits.
+/// The numbers from the first to the last, written with at least `width` digits.
 struct Range {
     first: u32,
     last: u32,
@@ -76,7 +77,7 @@ impl Piece<'_> {
         counts.fold(0, usize::saturating_add)
     }
 
-    /// The most bytes that it adds to a name.
+    /// The most bytes that this piece adds to a name.
     fn longest(&self) -> usize {
         let digits = |range: &Range| range.width.max(range.last.to_string().len());
         match self {
@@ -85,7 +86,7 @@ impl Piece<'_> {
         }
     }
 
-    /// A name with this piece behind it, in every way.
+    /// All names that begin with `name` and go on with this piece.
     fn texts(&self, name: &str) -> Box<dyn Iterator<Item = String> + '_> {
         let name = name.to_owned();
         match self {

@@ -1,4 +1,4 @@
-//! The hosts that ought to be there, written as host lists.
+//! The hosts that are expected to be members, written as host lists.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{check_name, folded};
 
-/// Names of hosts, each once, in order; at most [`Inventory::MAX`]. As text a host list
-/// with ranges, such as `c[001-300],login-[1,3-4]`.
+/// The names of expected hosts, each once and sorted; at most [`Inventory::MAX`]. Its text is a
+/// host list with ranges, such as `c[001-300],login-[1,3-4]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Texts", into = "Vec<String>")]
 pub struct Inventory(BTreeSet<String>);
@@ -21,7 +21,7 @@ pub struct InvalidInventory {
     problem: String,
 }
 
-/// One host list or several.
+/// One host list, or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Texts {
@@ -33,17 +33,17 @@ impl Inventory {
     /// The most hosts: as many as a roster names.
     pub const MAX: usize = 4096;
 
-    /// Whether nobody is expected.
+    /// Whether no host is expected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many hosts.
+    /// The number of hosts.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The names, in order.
+    /// The names of the hosts, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

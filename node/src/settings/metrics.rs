@@ -1,4 +1,4 @@
-//! Where metrics are served, and to whom.
+//! Where metrics are served, and which clients may read them.
 
 use super::{InvalidSetting, NodeConfig};
 

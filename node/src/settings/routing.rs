@@ -1,4 +1,4 @@
-//! How what is routed finds its way: routers by the names that users know.
+//! Routers by the names that users know.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,14 +7,13 @@ use binomesh_routing::router::{Chosen, ROUTERS};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How what is routed finds its way.
+/// The router of a node: how routed messages find their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Router {
-    /// The best that there is: `binomial`, see docs/routing.md.
+    /// The best of the built-in routers: `binomial`, see docs/routing.md.
     #[default]
     Auto,
-    /// This router: one of [`ROUTERS`], or one of the user's own. The latter cannot be read
-    /// from text.
+    /// This router: one of [`ROUTERS`], or a user's own, which cannot be named in a text.
     Of(Chosen),
 }
 
@@ -26,7 +25,7 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 const AUTO: &str = "auto";
 
 impl Router {
-    /// The router of this name, if it is `auto` or built in.
+    /// The router of this name, if the name is `auto` or that of a built-in router.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             AUTO => Some(Self::Auto),
@@ -34,7 +33,7 @@ impl Router {
         }
     }
 
-    /// The router.
+    /// The router that is used.
     pub fn chosen(self) -> Chosen {
         match self {
             Self::Auto => Chosen::default(),
@@ -42,7 +41,7 @@ impl Router {
         }
     }
 
-    /// Its name.
+    /// The router's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => AUTO,

@@ -6,22 +6,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the secret of a job is kept: a file, or `env:` and the name of a variable. Never the
-/// secret itself, which others could read on a command line.
+/// Where the secret of a job is kept: a file, or `env:` and the name of a variable. It is never the
+/// secret itself, since other users could read that on a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum SecretSource {
-    /// In a file that nobody else may read.
+    /// In a file that no other user may read.
     File(PathBuf),
     /// In the variable of this name.
     Variable(String),
-    /// Nowhere: it seems that the secret itself was given, which is forgotten here, so that no
-    /// error text shows it.
+    /// The text seems to be the secret itself. It is dropped here, so that no error shows it.
     Itself,
 }
 
-/// Whether a text seems to hold a secret: many hexadecimal digits in a row, or what base64 makes of
-/// random bytes.
+/// Whether a text seems to contain a secret: many hexadecimal digits in a row, or base64 of random
+/// bytes.
 fn is_secret(text: &str) -> bool {
     let digits = text.split(|letter: char| !letter.is_ascii_hexdigit());
     let is_hex = digits.map(str::len).max() >= Some(32);

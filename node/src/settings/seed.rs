@@ -1,4 +1,4 @@
-//! Whom to dial first, and what a node can be called.
+//! The nodes to dial first, and the names that a node may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 use binomesh_overlay::quic::{InvalidLocation, Location, is_name};
 use serde::{Deserialize, Serialize};
 
-/// A node to dial first: who it must be and where, written `name@host:port`. The host is
-/// an IP address or a DNS name, which is resolved again for each dial.
+/// A node to dial first, written `name@host:port`: the name that it must have, and its address. The
+/// host is an IP address or a DNS name, which is resolved again for each dial.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Seed {
-    /// Its name; the dial is refused if another answers.
+    /// The node's name; the dial is refused if another node answers.
     pub name: String,
-    /// Where it is.
+    /// The node's address.
     pub address: Location,
 }
 

@@ -20,12 +20,12 @@ pub enum Signatures {
 }
 
 impl Signatures {
-    /// Whether the node signs.
+    /// Whether the node signs its messages.
     pub const fn signs(self) -> bool {
         !matches!(self, Self::Off)
     }
 
-    /// Whether it takes nothing that is not signed.
+    /// Whether the node refuses messages without a signature.
     pub const fn requires(self) -> bool {
         matches!(self, Self::Require)
     }

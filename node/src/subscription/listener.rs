@@ -1,10 +1,10 @@
-//! Messages as calls: for who would rather be called by the node's own task than be woken.
+//! Messages as calls, for programs that prefer a call by the node's own task to being woken.
 //!
-//! A call comes with no queue and no other task between, which saves the waking of a task
-//! for each packet. The price: whoever is called holds up the node.
+//! A call needs no queue and no other task, which saves waking a task for each packet. In return, a
+//! slow function holds up the node.
 //!
-//! Users' code runs here alone, and their panics end here: of the call, and of what it
-//! holds when that is dropped.
+//! This is the only place where users' code runs. Panics of that code end here: panics of the call,
+//! and of dropping what the function holds.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use super::{Message, Offered};
 use crate::catalogue;
 
-/// Who holds up the node for longer, with all messages of a packet, is counted. A guess:
-/// less than anybody awaits custody for.
+/// A listener that takes longer for all messages of a packet is counted as slow. A guess: less than
+/// any member waits for custody.
 const SLOW: Duration = Duration::from_millis(10);
 
 type Call = Box<dyn FnMut(Message) + Send>;
 
-/// What both ends share.
+/// The state that both ends share.
 struct Slot {
-    /// Gone once it has ended. Locked while it is called.
+    /// The function; `None` once it has ended. Locked during a call.
     call: Mutex<Option<Call>>,
     has_ended: AtomicBool,
     has_panicked: AtomicBool,
@@ -38,8 +38,7 @@ impl Slot {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    /// Nobody is called any more. What the function holds is let go of now, or when the
-    /// call that is under way returns.
+    /// End the calls. The function is dropped now, or when the current call returns.
     fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -52,10 +51,10 @@ impl Slot {
     }
 }
 
-/// What is called, until [`Listener`] is dropped.
+/// The node's end of a listener. The function is called until [`Listener`] is dropped.
 pub(crate) struct Callback {
     slot: Arc<Slot>,
-    /// The operator has been told that it is slow.
+    /// Whether the log was told that it is slow.
     is_known_slow: bool,
 }
 
@@ -83,8 +82,8 @@ impl Callback {
         self.slot.has_ended()
     }
 
-    /// Call for each of them, as long as nobody has ended it. A panic ends it, and whoever
-    /// has caused it has missed that message. Returns whether it wants more.
+    /// Call the function for each message until it is ended. A panic ends it, and the message that
+    /// caused the panic counts as missed. Returns whether the listener wants more.
     pub(super) fn tell(
         &mut self,
         messages: impl Iterator<Item = Message>,
@@ -99,7 +98,8 @@ impl Callback {
                 tracing::warn!(?took, "a listener holds up its node, told once; subscribe");
             }
         }
-        // Whoever has ended it meanwhile could not take the function: it goes with this.
+        // If the listener was dropped during the call, it could not drop the function: the caller
+        // drops it with this end.
         fence(Ordering::SeqCst);
         !self.has_ended()
     }
@@ -131,11 +131,11 @@ impl Drop for Callback {
     }
 }
 
-/// Whether users' code has returned; it may panic.
+/// Run users' code. Returns whether it returned without a panic.
 fn quietly(code: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(()) => true,
-        // To drop what it has panicked with may panic as well.
+        // To drop the panic's value may panic as well.
         Err(thrown) => {
             std::mem::forget(thrown);
             false
@@ -148,8 +148,8 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Has a function called for each message; see [`crate::Node::listen`]. Dropping it ends
-/// that and drops the function, but for a call that is under way, which returns before.
+/// A function that is called for each message; see [`crate::Node::listen`]. Dropping this ends the
+/// calls and drops the function. A call that is under way still returns first.
 #[must_use = "dropping it ends the calls"]
 pub struct Listener {
     slot: Arc<Slot>,
@@ -162,7 +162,7 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Whether the function has panicked, and is called no more.
+    /// Whether the function has panicked, and so is no longer called.
     pub fn has_panicked(&self) -> bool {
         self.slot.has_panicked.load(Ordering::SeqCst)
     }

@@ -12,21 +12,22 @@ use super::{Message, Received, Shared};
 use crate::catalogue;
 use crate::topic::Topic;
 
-/// What a subscription in order holds back while messages before it are missing. At the
-/// first of these bounds it goes on, and says what is missing.
+/// How much a subscription in order holds back while earlier messages are missing. At the first of
+/// these bounds it goes on, and reports which ones are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// For how long.
+    /// The longest time that a message is held.
     pub time: Duration,
-    /// How many messages.
+    /// The most messages that are held.
     pub messages: usize,
-    /// How many bytes of payloads; one message is held however long it is.
+    /// The most bytes of payloads that are held; one message is held whatever its length.
     pub bytes: usize,
 }
 
 impl Default for Hold {
-    /// A guess: with the time that a message takes round a pair that cannot reach each
-    /// other (1.5 s, `docs/relay.md`, *Delegation and re-delegation*) to spare, and as much as a queue has.
+    /// A guess. The time leaves room for the way of a message round a pair that cannot reach each
+    /// other (1.5 s, `docs/relay.md`, *Delegation and re-delegation*); messages and bytes are those
+    /// of a queue. With less time, such messages count as missing.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(2),
@@ -36,48 +37,48 @@ impl Default for Hold {
     }
 }
 
-/// Messages that were published in order and are not there in their place: lost for this
-/// subscriber, or late.
+/// Ordered messages that are missing in their place: they are lost for this subscription, or come
+/// late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// Who published them.
+    /// The member that published them.
     pub origin: PeerId,
     /// The origin's name, or its hexadecimal id while no name is known.
     pub origin_name: Arc<str>,
-    /// In which life of its process.
+    /// The boot of the origin's process.
     pub boot: u64,
-    /// In which of its streams: one per topic and destinations.
+    /// The number of the origin's stream: it has one per topic and destinations.
     pub stream: u64,
-    /// On which topic.
+    /// The topic that they were published on.
     pub topic: Topic,
-    /// The number of the first in its stream.
+    /// The number of the first missing message in its stream.
     pub from: u64,
-    /// The number of the last.
+    /// The number of the last missing message.
     pub to: u64,
 }
 
 impl Gap {
-    /// How many are missing.
+    /// How many messages are missing.
     pub const fn count(&self) -> u64 {
         (self.to - self.from).saturating_add(1)
     }
 }
 
-/// The longest hold: a year. What is added to the clock must not overflow it.
+/// The longest hold: a year, so that its sum with the clock does not overflow.
 const HOLD_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How many streams a subscription knows. A guess: a few of each of the members that a
-/// roster names.
+/// The most streams that a subscription knows; the one that has been silent for longest is
+/// forgotten first. A guess: a few for each member of a full roster.
 const STREAMS_MAX: usize = 16_384;
 
-/// Origin, boot and stream.
+/// A stream: its origin, the origin's boot, and the number of the stream.
 type Key = (PeerId, u64, u64);
 
-/// Between a subscription's queue and its reader. It holds what [`Hold`] allows, and as
-/// much as its queue while the reader takes it.
+/// Sorts messages between a subscription's queue and its reader. It holds as much as [`Hold`]
+/// allows, and also a queue's worth of messages while they are read.
 #[derive(Debug)]
 pub(super) struct Ordering {
     sorter: Sorter<Key, Message>,
-    /// In order, to be read.
+    /// Messages and gaps in order, ready to be read.
     ready: VecDeque<Received>,
     since: Instant,
     counted: Counts,
@@ -101,7 +102,7 @@ impl Ordering {
         }
     }
 
-    /// The next of what comes through `shared`, in order.
+    /// The next message or gap, in order, of those that come through `shared`.
     pub(super) async fn next(&mut self, shared: &Shared) -> Option<Received> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -114,8 +115,8 @@ impl Ordering {
             let mut received = Vec::new();
             let is_closed = {
                 let mut queue = shared.queue();
-                // Before anything is told to be missing all that has come is looked at:
-                // a slow reader is no reason.
+                // Look at all messages that have come before any is reported as missing: a slow
+                // reader must not cause gaps.
                 let most = if is_hurried { queue.waiting.len() } else { 1 };
                 received.extend((0..most).map_while(|_| queue.pop()));
                 queue.is_closed
@@ -141,13 +142,13 @@ impl Ordering {
         }
     }
 
-    /// Until something comes, or something that is held has been held for long enough.
+    /// Wait until a message comes, or a held one has been held long enough.
     async fn wait(&self, shared: &Shared, deadline: Option<Duration>) {
         let coming = shared.ready.notified();
         match deadline {
             None => coming.await,
             Some(until) => {
-                // In time or not: the caller looks.
+                // The caller checks the deadline itself.
                 let _ = tokio::time::timeout_at(self.since + until, coming).await;
             }
         }
@@ -223,8 +224,8 @@ impl From<&Gap> for crate::report::GapView {
     }
 }
 
-/// Where a node counts what its subscriptions in order meet. They are made by the node's
-/// loop, whose metrics may go elsewhere than those of the reader's task.
+/// The counters of subscriptions in order. The node's loop makes them, since the metrics of the
+/// reader's task may go elsewhere.
 #[derive(Debug, Clone)]
 pub(crate) struct OrderMetrics {
     gaps: metrics::Counter,

@@ -1,4 +1,4 @@
-//! Slow readers, and what they are told.
+//! Slow readers, and the losses that they are told of.
 
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ fn a_listener_is_called_in_order_until_it_is_dropped_and_misses_where_it_panics(
     assert_eq!(*heard.lock().unwrap(), [0, 1, 2, 4, 5]);
 }
 
-/// What a function holds, which panics when it is dropped.
+/// A value that a function holds, which panics when it is dropped.
 struct Delicate(#[expect(dead_code, reason = "held to be let go of")] Arc<()>);
 
 impl Drop for Delicate {
@@ -200,7 +200,7 @@ fn what_a_listener_holds_goes_with_it_at_once_and_its_panics_reach_nobody() {
     };
     let count = || Arc::strong_count(&held) - 1;
     let mut all = Subscribers::default();
-    // No message comes.
+    // No message comes in between.
     let (dropped, _) = listen(&mut all, false);
     assert_eq!(count(), 1);
     drop(dropped);
@@ -208,7 +208,7 @@ fn what_a_listener_holds_goes_with_it_at_once_and_its_panics_reach_nobody() {
     let (panicked, _) = listen(&mut all, true);
     offer(&mut all, message(1));
     assert_eq!((count(), panicked.has_panicked()), (0, true));
-    // None is left; one too many is turned away, and the node stops.
+    // No listener is left. Of a full set and one more, the last is refused; then the node stops.
     let listeners: Vec<_> = (0..=Subscribers::MAX)
         .map(|_| listen(&mut all, false))
         .collect();
@@ -277,7 +277,7 @@ async fn a_dropped_subscription_frees_its_place() {
     assert_eq!(end.next().await, None);
 }
 
-/// The message with this number in the order of its origin.
+/// A message with this number in its origin's stream.
 fn numbered(number: u64) -> Message {
     Message {
         order: Some(Ordered {
@@ -312,12 +312,12 @@ fn gap(from: u64, to: u64) -> Option<Received> {
 
 const HOLD: Duration = Duration::from_secs(2);
 
-/// A subscription in order with room for so many messages, and who offers to it.
+/// A subscription in order with room for `messages` messages, and its node's end.
 fn in_order(messages: usize) -> (Subscribers, Subscription) {
     in_order_within(messages, Hold::default().messages)
 }
 
-/// As above; so many are held.
+/// As [`in_order`], holding back at most `held` messages.
 fn in_order_within(messages: usize, held: usize) -> (Subscribers, Subscription) {
     let mut all = Subscribers::default();
     let (one, end) = subscription(TopicFilter::all(), Room::for_messages(messages));
@@ -348,13 +348,13 @@ async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that
     for expected in [gap(2, 2), in_place(3), gap(4, 4), in_place(5)] {
         assert_eq!(end.next().await, expected);
     }
-    // The timer of the runtime counts whole milliseconds.
+    // The runtime's timer counts whole milliseconds.
     let waited = now() - start;
     assert!(waited >= HOLD && waited < HOLD + Duration::from_millis(5));
     for number in [4, 6] {
         offer(&mut all, numbered(number));
     }
-    // What is not numbered waits for nothing.
+    // A message without a number waits for no other.
     offer(&mut all, numbered(8));
     offer(&mut all, message(1));
     for expected in [late(4), in_place(6)] {
@@ -382,7 +382,7 @@ async fn in_order_what_a_full_queue_left_out_is_a_gap_as_well() {
     assert_eq!(end.next().await, in_place(5));
 }
 
-/// Time passes while nobody reads, and what is missing lies in the queue.
+/// The hold passes while the reader reads nothing; the missing message lies in the queue.
 #[tokio::test(start_paused = true)]
 async fn in_order_a_slow_reader_makes_nothing_late() {
     let (mut all, mut end) = in_order(16);
@@ -400,7 +400,7 @@ async fn in_order_a_slow_reader_makes_nothing_late() {
     assert_eq!(end.next().await, in_place(3));
 }
 
-/// More comes than may be held, and what is missing lies in the queue.
+/// More messages come than may be held; the missing one lies in the queue.
 #[tokio::test(start_paused = true)]
 async fn in_order_a_slow_reader_makes_nothing_late_when_it_is_crowded() {
     let (mut all, mut end) = in_order_within(16, 2);
@@ -411,7 +411,7 @@ async fn in_order_a_slow_reader_makes_nothing_late_when_it_is_crowded() {
     for number in 0..4 {
         assert_eq!(end.next().await, in_place(number));
     }
-    // Now nothing else is there.
+    // Now the queue holds nothing else.
     for number in [5, 6, 7] {
         offer(&mut all, numbered(number));
     }
@@ -429,7 +429,8 @@ fn about(topic: &str, sequence: u64, length: usize) -> Message {
     }
 }
 
-/// What it gets of what waits: the sequences, and how many are told to be missing.
+/// The waiting messages that a subscriber with this filter gets: their sequences, and how many are
+/// reported as missing.
 async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> (Vec<u64>, u64) {
     let room = Room::for_messages(4096);
     let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), room);
@@ -492,7 +493,7 @@ async fn what_waits_for_a_first_subscriber_is_bounded_by_number_bytes_and_time()
     let first: Vec<u64> = (0..1024).collect();
     assert_eq!(claimed(&mut unclaimed, "other").await, (vec![], 0));
     assert_eq!(claimed(&mut unclaimed, "#").await, (first, 976));
-    // One always fits, however long.
+    // One message always fits, whatever its length.
     unclaimed.hold(about("x", 1, 5 << 20));
     unclaimed.hold(about("x", 2, 1));
     assert_eq!(claimed(&mut unclaimed, "#").await, (vec![1], 1));

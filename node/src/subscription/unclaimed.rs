@@ -1,8 +1,8 @@
-//! What came before anybody was there to take it.
+//! Messages that came before any subscriber was there to take them.
 //!
-//! A node that is started again is a member before its application has subscribed. What
-//! reaches it by then, and what its origin kept for it while it was away, waits here for
-//! a while for the first subscriber whose filter it matches.
+//! A node that is started again becomes a member before its application has subscribed. Messages
+//! that arrive before that, and messages that their origins kept during the node's absence, wait
+//! here for a while. The first subscriber whose filter matches gets them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,31 +14,31 @@ use super::Message;
 use crate::catalogue;
 use crate::topic::{Topic, TopicFilter, is_reserved};
 
-/// How long after the start of a node its messages wait for a subscriber. A guess: an
-/// application that starts together with its node is up by then.
+/// How long after the start of a node its messages wait for a subscriber. A guess: an application
+/// that starts together with its node is up by then. With less, a slow one loses messages.
 const WAIT: Duration = Duration::from_secs(30);
-/// How many wait. A guess, as for a subscriber's queue.
+/// The most messages that wait. A guess, as for a subscriber's queue.
 const MAX: usize = 1024;
-/// How many bytes of payloads; one message always fits.
+/// The most bytes of payloads that wait; one message always fits.
 const MAX_BYTES: usize = 4 << 20;
-/// Of how many topics it is told how many messages found no room; of further ones the
-/// metrics tell.
+/// The most topics for which the messages without room are counted apart; the metrics count those
+/// of all topics.
 const MAX_TOPICS: usize = 64;
 
-/// Messages without a subscriber, until a node is no longer young. Further ones are left
-/// out and counted, and whoever would have got them is told.
+/// Messages that wait for a subscriber, until [`WAIT`] after the start of the node. Messages
+/// without room are left out and counted, and a later subscriber is told how many it has missed.
 #[derive(Debug, Default)]
 pub(crate) struct Unclaimed {
     waiting: VecDeque<Message>,
     bytes: usize,
-    /// How many messages found no room, by topic; at most [`MAX_TOPICS`].
+    /// The number of messages without room, by topic; at most [`MAX_TOPICS`].
     left_out: BTreeMap<Topic, u64>,
-    /// Until when, or `None` if it is over.
+    /// When the waiting ends; `None` once it has ended.
     until: Option<Instant>,
 }
 
 impl Unclaimed {
-    /// Of a node that starts now.
+    /// The waiting messages of a node that starts now.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -48,18 +48,18 @@ impl Unclaimed {
         }
     }
 
-    /// Whether a message of this topic waits if it has no subscriber: one that is for a
-    /// node that was away, and asks no answer of subscribers.
+    /// Whether a message of this topic waits if it has no subscriber. It does if it is for a node
+    /// that was away, and asks for no answer of subscribers.
     pub(crate) fn holds(&self, topic: &Topic, was_away: bool, asks: bool) -> bool {
         self.until.is_some() && was_away && !asks && !is_reserved(topic)
     }
 
-    /// When the node is young no longer, if something waits until then.
+    /// When the waiting ends, if a message waits.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.until.filter(|_| !self.waiting.is_empty())
     }
 
-    /// Nobody came for what waits still.
+    /// Drop the messages that no subscriber has claimed in time.
     pub(crate) fn end_if_due(&mut self, now: Instant) {
         if self.until.is_some_and(|until| until <= now) {
             self.until = None;
@@ -70,7 +70,7 @@ impl Unclaimed {
         }
     }
 
-    /// This message has no subscriber.
+    /// Let a message wait for a subscriber.
     pub(crate) fn hold(&mut self, mut message: Message) {
         let bytes = self.bytes.saturating_add(message.payload.len());
         let is_long = bytes > MAX_BYTES && !self.waiting.is_empty();
@@ -81,14 +81,14 @@ impl Unclaimed {
             }
             return drop_unclaimed("full", 1);
         }
-        // A copy: a slice would keep all that came with it.
+        // A copy: a slice would keep the whole packet in memory.
         message.payload = Bytes::copy_from_slice(&message.payload);
         self.bytes = bytes;
         self.waiting.push_back(message);
     }
 
-    /// What a new subscriber wants of it, in the order in which it came, and how much of
-    /// that was left out.
+    /// Take the messages that a new subscriber wants, in the order in which they came, and the
+    /// number of such messages that were left out.
     pub(super) fn claim(&mut self, filter: &TopicFilter) -> (Vec<Message>, u64) {
         let all = std::mem::take(&mut self.waiting).into_iter();
         let (wanted, rest): (Vec<Message>, Vec<Message>) =

@@ -1,11 +1,12 @@
-//! What will happen, in the order of time; at one time in the order of notice.
+//! The agenda of a world: future events in the order of their time; at one time, in the order in
+//! which they were inserted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// A queue of things to come. Entries are small, so that the heap moves little;
-/// what they stand for lies in slots that are used again.
+/// A queue of future events. Entries of the heap are small and cheap to move; the events lie in
+/// slots, which are used again.
 pub(super) struct Agenda<T> {
     heap: BinaryHeap<Reverse<(Duration, u64, u32)>>,
     slots: Vec<Option<T>>,
@@ -23,7 +24,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// Note that `what` happens at `at`.
+    /// Insert `what`, which happens at `at`.
     pub(super) fn insert(&mut self, at: Duration, what: T) {
         self.sequence += 1;
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
@@ -34,7 +35,7 @@ impl<T> Agenda<T> {
         self.heap.push(Reverse((at, self.sequence, slot)));
     }
 
-    /// Take what happens next, if that is not after `end`.
+    /// Take the next event, unless it is later than `end`.
     pub(super) fn pop(&mut self, end: Duration) -> Option<(Duration, T)> {
         let Reverse((at, ..)) = self.heap.peek()?;
         if *at > end {
@@ -46,7 +47,7 @@ impl<T> Agenda<T> {
         Some((at, what))
     }
 
-    /// How many things are noted.
+    /// The number of future events.
     pub(super) fn len(&self) -> usize {
         self.heap.len()
     }

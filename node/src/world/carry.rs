@@ -1,4 +1,4 @@
-//! From one process to another: links, and messages over them.
+//! Links between processes, and the messages that travel over them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Happening, Id, World};
 use crate::peer::{Input, Message};
 
 impl World {
-    /// A process wants a link from now on; it dials if the other end does not.
+    /// A process wants a link from now on, and dials if the other end does not.
     pub(super) fn claim(&mut self, id: Id, peer: Id) {
         let other = self.hosts.get(&peer);
         let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
@@ -27,8 +27,8 @@ impl World {
         self.link(id, peer);
     }
 
-    /// A process takes its link to a peer for dead, and dials beside it: with this and with
-    /// whatever it says to that peer from now on.
+    /// A process believes its link to a peer to be dead. It dials beside that link: now, and with
+    /// each later message to that peer.
     pub(super) fn doubt(&mut self, id: Id, peer: Id) {
         if let Some(host) = self.hosts.get_mut(&id)
             && host.linked.contains_key(&peer)
@@ -57,7 +57,7 @@ impl World {
         let latency = self.network.conditions(now).latency;
         let chance = self.line(from, to)?.chance().next();
         let greeting = (latency.draw(chance) + self.network.extra(now, from, to)) * 2;
-        // The acceptor judges the dialler first.
+        // The acceptor judges the dialler first, then the dialler the acceptor.
         if !self.admits(to, from, greeting) || !self.admits(from, to, greeting) {
             return None;
         }
@@ -80,7 +80,8 @@ impl World {
         Some(link)
     }
 
-    /// Whether a process admits the one that greets it. If not it shows it why.
+    /// Whether process `by` admits process `id`, which greets it. If not, `id` is shown the newer
+    /// life of its identity.
     fn admits(&mut self, by: Id, id: Id, greeting: Duration) -> bool {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(&id) else {
@@ -92,7 +93,7 @@ impl World {
             return false;
         };
         let newest = judge.lives.newest(id).map(|(newest, ())| newest);
-        // One process has one identity here, and its former links end with it.
+        // In a world one process has one identity, and its former links end with it.
         match (admission(greeter, newest, None, None), newest) {
             (Admission::Outdated, Some(newest)) => {
                 let at = id;
@@ -108,9 +109,9 @@ impl World {
         }
     }
 
-    /// A greeting is over. The host hears of the end of a former link first. A link that
-    /// has broken meanwhile breaks here after its idle timeout at the latest, and comes to
-    /// nothing if there is a later one.
+    /// A greeting is over. If there was a former link, the host first hears of its end. If the new
+    /// link has broken meanwhile, this end notices after the idle timeout at the latest. The
+    /// greeting has no effect if a later link is known.
     pub(super) fn on_link_up(&mut self, at: Id, peer: Id, boot: u64, number: u64) {
         let current = self.network.connection(at, peer);
         let is_broken = current.is_none_or(|current| current.number != number);
@@ -143,8 +144,8 @@ impl World {
         self.feed(at, Input::RoundTrip { peer, time });
     }
 
-    /// If nothing has come over a link for its idle timeout, the receiver takes
-    /// it as broken; the other end hears nothing either from then on.
+    /// If no message has come over a link for its idle timeout, the receiver takes the link for
+    /// broken. The other end hears nothing from then on, and notices after a further idle timeout.
     pub(super) fn on_silence(&mut self, from: Id, to: Id, number: u64, since: Duration) {
         if !self.network.is_silent(from, to, number, since) {
             return;
@@ -163,7 +164,7 @@ impl World {
         }
     }
 
-    /// A process sends: what it says may be lies, or in words that nobody knows.
+    /// A process sends a message; a liar alters it, and a muted layer is not understood.
     pub(super) fn send(&mut self, from: Id, to: Id, message: Message<Id>) {
         self.sent += 1;
         let now = self.now;
@@ -183,7 +184,7 @@ impl World {
         }
     }
 
-    /// Put a message on its line, which may be narrow.
+    /// Put a message on its line, where it waits if the line is narrow.
     pub(super) fn post(&mut self, from: Id, to: Id, message: Message<Id>) {
         let Some(link) = self.link(from, to) else {
             return;
@@ -202,7 +203,7 @@ impl World {
         }
     }
 
-    /// A narrow line takes the next message.
+    /// A narrow line is ready for its next message.
     pub(super) fn on_room(&mut self, from: Id, to: Id) {
         let now = self.now;
         let Some(line) = self.line(from, to) else {
@@ -229,8 +230,8 @@ impl World {
         }
     }
 
-    /// A line is no longer narrow: all that waits goes at once, and then the
-    /// sender hears of it, once.
+    /// A line is no longer narrow: all waiting messages go at once, and the sender is told once
+    /// that there is room.
     fn widen(&mut self, from: Id, to: Id) {
         let narrow = self.line(from, to).and_then(|line| line.narrow.take());
         let Some(mut narrow) = narrow else {
@@ -246,7 +247,7 @@ impl World {
         }
     }
 
-    /// A message travels, unless it is lost.
+    /// Let a message travel, unless it is lost.
     fn transmit(&mut self, from: Id, to: Id, link: Connection, message: Message<Id>) {
         let now = self.now;
         if self.network.is_cut(now, from, to) {
@@ -261,7 +262,7 @@ impl World {
         };
         let mut chance = line.chance();
         let (fate, travel) = (chance.next(), chance.next());
-        // Four draws of a million in one word.
+        // One random word yields four draws of one in a million each.
         let happens = |shift: u32, per_million: u32| {
             per_million > 0 && (fate >> shift) % 1_000_000 < u64::from(per_million)
         };
@@ -293,8 +294,8 @@ impl World {
         self.agenda.insert(arrival, arrive(message));
     }
 
-    /// A message has come through, so the receiver's transport acknowledges it.
-    /// That is small and repeated: it is lost only where nothing comes through.
+    /// The receiver's transport acknowledges a message that has come through. Acknowledgements are
+    /// small and repeated, so they are lost only where the way back is cut.
     pub(super) fn acknowledge(&mut self, by: Id, to: Id, boot: u64) {
         let is_cut = self.network.is_cut(self.now, by, to);
         if let Some(host) = self.hosts.get_mut(&to)
@@ -305,7 +306,8 @@ impl World {
         }
     }
 
-    /// What a host looks up for its peer before it counts silence.
+    /// Tell a peer which silent neighbours have acknowledged a message, as its host does before
+    /// each look.
     pub(super) fn tell_acknowledged(&mut self, at: Id) {
         let Some(host) = self.hosts.get_mut(&at) else {
             return;
@@ -320,7 +322,7 @@ impl World {
         }
     }
 
-    /// Nothing comes through from now on: note the time, once.
+    /// From now on no message comes through: note the time, once.
     fn fall_silent(&mut self, from: Id, to: Id) {
         let Some(link) = self.network.connection(from, to) else {
             return;
@@ -344,7 +346,7 @@ impl World {
         Some(line.or_insert_with(|| Line::new(seed, from, to)))
     }
 
-    /// Which life of its process a peer says that it is in.
+    /// The boot that a peer claims, which a liar may invent.
     fn claimed_boot(&self, id: Id) -> u64 {
         let host = self.hosts.get(&id);
         host.map_or(0, |host| host.greeter(self.now).boot)

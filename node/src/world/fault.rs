@@ -1,9 +1,9 @@
-//! What can be done to a world, as data.
+//! The faults of a world, as data.
 //!
-//! A fault carries all it needs: who, for how long, and a seed where something
-//! is to be drawn. None depends on what was done before, so that a script that
-//! leaves out some of them still means the same by the others. One that makes
-//! no sense any more, such as the crash of a dead process, does nothing.
+//! A fault carries all that it needs: the nodes, the duration, and a seed if anything is drawn. A
+//! fault does not depend on earlier ones, so a script keeps its meaning when some of its faults are
+//! left out. A fault that has become impossible, such as the crash of a dead process, has no
+//! effect.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use super::network::FOREVER;
 use super::{Conditions, Happening, Id, Lie, Memory, World};
 use crate::peer::Message;
 
-/// How long a leaving process waits for what is open.
+/// How long a leaving process waits for its open messages.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something done to a world.
+/// A fault, or another change, of a world.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "fields are named alike and explained here")]
@@ -32,7 +32,7 @@ pub enum Fault {
     /// Start `node` again after it was killed or has left; one that runs is
     /// killed first.
     Restart { node: Id, memory: Memory },
-    /// Stop `node` for `ms`: it handles nothing, and then everything.
+    /// Stop `node` for `ms`; after that it handles all that has come meanwhile.
     Pause { node: Id, ms: u64 },
     /// Let `node` leave gracefully, within five seconds.
     Leave { node: Id },
@@ -42,31 +42,31 @@ pub enum Fault {
         parent: Id,
         seeds: Vec<Id>,
     },
-    /// Start `count` new nodes at once under `parent`, the first called `first`,
-    /// and kill them after `ms`.
+    /// Start `count` new nodes at once under `parent`, numbered from `first` on, and kill them
+    /// after `ms`.
     Visit {
         parent: Id,
         first: Id,
         count: u32,
         ms: u64,
     },
-    /// Lose all that `from` sends to `to`, for `ms` or until the end.
+    /// Lose all messages from `from` to `to`, for `ms` or until the end.
     Cut { from: Id, to: Id, ms: Option<u64> },
-    /// Lose all between `a` and `b`, for `ms` or until the end.
+    /// Lose all messages between `a` and `b`, for `ms` or until the end.
     Sever { a: Id, b: Id, ms: Option<u64> },
-    /// Lose all between different `groups` for `ms`.
+    /// Lose all messages between different `groups` for `ms`.
     Partition { groups: Vec<Vec<Id>>, ms: u64 },
-    /// Other conditions everywhere for `ms`.
+    /// Change the conditions of the whole network for `ms`.
     Weather { conditions: Conditions, ms: u64 },
-    /// Everything between `a` and `b` takes `extra_ms` longer, for `ms`.
+    /// Delay every message between `a` and `b` by `extra_ms`, for `ms`.
     Slow {
         a: Id,
         b: Id,
         extra_ms: u64,
         ms: u64,
     },
-    /// The line from `from` to `to` carries `per_second` messages, and `room`
-    /// packets wait at most, for `ms`.
+    /// For `ms`, the line from `from` to `to` carries `per_second` messages, and at most `room`
+    /// packets wait for it.
     Narrow {
         from: Id,
         to: Id,
@@ -74,12 +74,12 @@ pub enum Fault {
         room: usize,
         ms: u64,
     },
-    /// The clock of `node` is slow by this share, or fast if negative.
+    /// The clock of `node` is slow by this share; it is fast if the share is negative.
     Drift { node: Id, per_million: i32 },
     /// Overwrite the state of these nodes with noise.
     Scramble { nodes: Vec<Id>, seed: u64 },
-    /// Send `count` messages from `from` to `to` that its machine would not
-    /// send, spread over `ms`. They may name `strangers`, who do not exist.
+    /// Send `count` messages from `from` to `to` that the sender's machine would not send, spread
+    /// over `ms`. They may name `strangers`, ids that no node has.
     Flood {
         from: Id,
         to: Id,
@@ -88,19 +88,19 @@ pub enum Fault {
         ms: u64,
         seed: u64,
     },
-    /// For `ms`, `node` says what is not so.
+    /// For `ms`, `node` tells this kind of lie.
     Lie {
         node: Id,
         lie: Lie,
         ms: u64,
         seed: u64,
     },
-    /// For `ms`, nobody understands one layer of what `node` says, as if its
-    /// version were too new.
+    /// For `ms`, no peer understands one layer of the messages of `node`, as if their version were
+    /// too new.
     Skew { node: Id, layer: Layer, ms: u64 },
 }
 
-/// A layer of what peers say.
+/// A layer of the messages between peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "named after the layers")]
@@ -126,7 +126,7 @@ impl Layer {
         Self::Packet,
     ];
 
-    /// Whether a message belongs to it.
+    /// Whether a message belongs to this layer.
     pub(super) const fn has(self, message: &Message<Id>) -> bool {
         matches!(
             (self, message),
@@ -149,7 +149,7 @@ impl Layer {
 }
 
 impl Fault {
-    /// Its name.
+    /// The fault's name.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Crash { .. } => "crash",
@@ -172,8 +172,7 @@ impl Fault {
         }
     }
 
-    /// How long it goes on by itself; none if it does not end before
-    /// [`World::calm`].
+    /// How long the fault lasts; `None` if it goes on until [`World::calm`].
     pub const fn lasts(&self) -> Option<Duration> {
         let ms = match self {
             Self::Pause { ms, .. }
@@ -201,7 +200,7 @@ impl Fault {
 }
 
 impl World {
-    /// Do this. New nodes start with what `adjust` makes of their configuration.
+    /// Apply a fault. `adjust` may change the configuration of a new node before it starts.
     pub fn act(&mut self, fault: &Fault, mut adjust: impl FnMut(&mut Config<Id>)) {
         let now = self.now;
         let until = fault.lasts().map_or(FOREVER, |length| now + length);
@@ -284,8 +283,8 @@ impl World {
         }
     }
 
-    /// End all faults that go on: cuts, liars, pauses, narrow and slow links,
-    /// drift. Who is dead stays dead.
+    /// End all lasting faults: cuts, liars, pauses, narrow and slow links, drift. Dead processes
+    /// stay dead.
     pub fn calm(&mut self) {
         self.network.mend();
         let now = self.now;
@@ -300,7 +299,7 @@ impl World {
         }
     }
 
-    /// How many messages wait on the longest narrow line.
+    /// The number of messages that wait on the longest narrow line.
     pub fn longest_queue(&self) -> usize {
         let lines = self.hosts.values().flat_map(|host| host.lines.values());
         let narrow = lines.filter_map(|line| line.narrow.as_ref());

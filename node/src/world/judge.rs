@@ -1,4 +1,4 @@
-//! Whether a world is legitimate, seen from outside.
+//! Judges from outside whether a world is legitimate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,8 @@ use binomesh_overlay::{Epoch, Placement, legitimate};
 use super::{Id, World};
 use crate::peer::Peer;
 
-/// How many ranks there may be for one live peer before an epoch is called
-/// wrong rather than deserted.
+/// The most ranks per live peer of a plausible epoch. An epoch with more ranks is called wrong, one
+/// with fewer only has vacant ranks.
 const MOST_VACANT: usize = 64;
 
 /// The first thing found wrong with a world.
@@ -21,13 +21,13 @@ pub enum Defect {
     Unplaced(Id),
     /// Two live peers are in different epochs.
     Epochs(Id, Id),
-    /// A rank of the epoch is held twice, or by a peer that counts another N.
+    /// Two peers hold one rank of the epoch, or a peer counts another number of members.
     Ranks,
     /// The ring does not go once round in rank order.
     Ring,
     /// A peer's fingers are not those of the binomial graph.
     Fingers(Id),
-    /// So many ranks of the epoch are vacant.
+    /// This many ranks of the epoch are vacant.
     Vacant(usize),
 }
 
@@ -45,18 +45,18 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Who holds which rank of which epoch right now.
+/// The holders of ranks at one time: epoch, rank, holder.
 pub type Snapshot = Vec<(Epoch<Id>, u32, Id)>;
 
 impl World {
-    /// What is wrong with the overlay of the live peers, if anything. Ranks of
-    /// the dead may be vacant.
+    /// The first defect of the overlay of the live peers. Ranks of dead peers may be vacant.
     pub fn defect(&self) -> Option<Defect> {
         let live: Vec<Id> = self.peers().map(|(id, _)| id).collect();
         self.defect_among(&live)
     }
 
-    /// The same, and no rank is vacant: the exact binomial graph.
+    /// As [`World::defect`], but a vacant rank is a defect, too: the overlay has to be the exact
+    /// binomial graph.
     pub fn defect_or_vacancy(&self) -> Option<Defect> {
         let defect = self.defect();
         if defect.is_some() {
@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// What is wrong with the overlay of some of the live peers, should they be
-    /// on an island of their own; smallest id first.
+    /// The first defect of the overlay of some of the live peers, which may be on an island of
+    /// their own. The ids are given smallest first.
     pub fn defect_among(&self, live: &[Id]) -> Option<Defect> {
         let overlay = |id: Id| self.peer(id).map(|peer| peer.overlay());
         let parent = |id: Id| overlay(id).and_then(|o| o.tree().parent());
@@ -119,7 +119,7 @@ impl World {
             .map(Defect::Fingers)
     }
 
-    /// Who of the live peers holds each rank, if they share one epoch.
+    /// The live peer at each rank, if the live peers share one epoch.
     fn order(&self, live: &[Id]) -> Result<Vec<Option<Id>>, Defect> {
         let mut order = Vec::new();
         let mut first: Option<(Id, Epoch<Id>)> = None;
@@ -131,7 +131,7 @@ impl World {
                 return Err(Defect::Epochs(other, *id));
             }
             let population = placement.population.get() as usize;
-            // A corrupted population may be anything up to the greatest.
+            // A corrupted population may be any number up to the greatest.
             if population > MOST_VACANT * live.len() {
                 return Err(Defect::Ranks);
             }
@@ -147,7 +147,7 @@ impl World {
         Ok(order)
     }
 
-    /// Where the live peers stand, those without a place left out.
+    /// The places of the live peers that have one.
     pub fn placements(&self) -> BTreeMap<Id, Placement<Id>> {
         let placed = |(id, peer): (Id, &Peer<Id>)| Some((id, peer.overlay().placement()?));
         self.peers().filter_map(placed).collect()

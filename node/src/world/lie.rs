@@ -1,9 +1,7 @@
-//! Authenticated liars: processes that run the real machine, but say something
-//! else than it does.
+//! Authenticated liars: processes that run the real machine but alter the messages that it sends.
 //!
-//! A lie is one kind of untruth, told as often as there is an occasion. What it
-//! may do to the liar's own place and messages is not promised; what it may do
-//! to the others is.
+//! A lie is one kind of untruth, told whenever there is occasion. Nothing is promised about the
+//! liar's own place and messages; what it can do to other peers is limited.
 
 use std::time::Duration;
 
@@ -19,54 +17,54 @@ use serde::{Deserialize, Serialize};
 use super::Id;
 use crate::peer::Message;
 
-/// How many messages a liar that adds some lets pass between two.
+/// A liar that adds messages adds one to about every fourth that it sends.
 const BETWEEN: u64 = 4;
-/// The weight of the greatest tree that can be.
+/// The greatest weight of a tree.
 const GREATEST: u8 = 24;
 
 /// A kind of untruth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lie {
-    /// Its tree has the greatest weight that there is.
+    /// Claims the greatest possible weight for its tree.
     Weight,
-    /// Its path and its heirs are others.
+    /// Gives a wrong path to the root, and wrong heirs.
     Path,
-    /// Its subtree has another size.
+    /// Reports a wrong size of its subtree.
     Sizes,
-    /// Its subtree has as many members as there can be.
+    /// Reports the greatest possible size of its subtree.
     Multitudes,
-    /// Its children have other ranks.
+    /// Gives its children wrong ranks.
     Ranks,
-    /// The epoch that it hands on has the greatest numbers that there are.
+    /// Hands on the epoch with the greatest possible numbers.
     Epochs,
-    /// It stands at another rank.
+    /// Claims a wrong rank.
     Marks,
-    /// It introduces others than its fingers, and denies those who are.
+    /// Introduces peers that are not its fingers, and denies its real fingers.
     Fingers,
-    /// It names other leaves and successors.
+    /// Names wrong leaves and successors of the ring.
     Ring,
-    /// It says goodbye, or no, to all sorts of peers.
+    /// Sends goodbyes and refusals to arbitrary peers.
     Goodbyes,
-    /// Everybody is alive, itself to whoever asks on behalf of another.
+    /// Calls all peers alive, and itself alive to peers that ask about another.
     Alive,
-    /// Peers that are up are down, and those that are down are up.
+    /// Calls live peers down, and dead ones up.
     Verdicts,
-    /// Its process is in the last life that there is.
+    /// Claims the greatest possible number of its process's life.
     Boots,
-    /// Others hold the ranks that it is asked about.
+    /// Names wrong holders of the ranks that it is asked about.
     Rosters,
-    /// What it takes on is done, and it does nothing.
+    /// Reports parts of messages as done, and does nothing for them.
     Done,
-    /// It takes everything on and never reports.
+    /// Takes custody of messages, and never reports them done.
     Custody,
-    /// It takes nothing on, for all sorts of reasons.
+    /// Refuses messages, with all kinds of reasons.
     Refusals,
-    /// What it did is not done: everybody has refused.
+    /// Reports receivers that it has reached as ones that refused.
     Exceptions,
-    /// The way of what it hands on was another.
+    /// Alters the recorded way of messages that it hands on.
     Transit,
-    /// The rounds of what it hands on are the greatest that there are.
+    /// Hands messages on with the greatest possible round.
     Rounds,
 }
 
@@ -95,8 +93,8 @@ impl Lie {
         Self::Rounds,
     ];
 
-    /// Whether receipts can be wrong by it: it is about user messages, or about
-    /// the names of their receivers.
+    /// Whether this lie can make receipts wrong: it concerns user messages, or the names of their
+    /// receivers.
     pub const fn is_of_relay(self) -> bool {
         matches!(
             self,
@@ -134,12 +132,12 @@ impl Liar {
         self.until > now
     }
 
-    /// The boot that it claims, if it lies about that: the greatest that is accepted.
+    /// The boot that the liar claims, if it lies about that: the greatest that is accepted.
     pub(super) fn boot(&self) -> Option<u64> {
         (self.lie == Lie::Boots).then_some(BOOT_MAX)
     }
 
-    /// What goes out in the place of `message`, and to whom.
+    /// The messages that go out in place of `message`, with their receivers.
     pub(super) fn twist(
         &mut self,
         from: Id,
@@ -167,7 +165,7 @@ impl Liar {
         self.noise.pick(&self.peers).unwrap_or_default()
     }
 
-    /// What nobody has asked for.
+    /// An additional message, which no peer has asked for.
     fn addition(&mut self) -> Option<(Id, Message<Id>)> {
         if !self.noise.one_in(BETWEEN) {
             return None;
@@ -221,8 +219,8 @@ impl Liar {
         })
     }
 
-    /// The greatest degree, that of a root that has not claimed it, other ways to the root, a
-    /// root of its own, or a place that it has not.
+    /// A false claim in the search for a root: the greatest degree, a wrong way to the root, a peer
+    /// as root that claims no such thing, itself as root, or a place for the receiver.
     fn spanning(&mut self, me: Id, claim: spanning::Claim<Id>) -> spanning::Message<Id> {
         match self.lie {
             Lie::Weight => spanning::Message::Claim(spanning::Claim {
@@ -249,7 +247,7 @@ impl Liar {
         }
     }
 
-    /// Other successors, and members at other distances.
+    /// False bodies of the clique's bootstrap: wrong successors, wrong distances, wrong counts.
     fn clique(&mut self, message: clique::Message<Id>) -> clique::Message<Id> {
         let body = match message.body {
             Body::Exchange { .. } => Body::Exchange {

@@ -1,4 +1,4 @@
-//! The processes of a world: start, end, pause, return.
+//! The processes of a world: how they start, end, pause and return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,28 +16,28 @@ use super::line::Line;
 use super::{Happening, Id, Turn, World};
 use crate::peer::{Input, Message, Peer, Timer};
 
-/// How many contacts a process that kept its memory starts with besides those
-/// that it was configured with.
+/// The most former contacts with which a process starts again that kept its memory, besides the
+/// configured ones.
 const KEPT_CONTACTS: usize = 16;
 
-/// A member begins another life in place at most once in this time, as the QUIC node does.
+/// A member begins another life of the same process at most once in this time, as in the QUIC node.
 const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
-/// What a process has left of its former life when it starts again.
+/// What a process remembers of its former life when it starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
     /// The number of its life, and the peers that it was linked to.
     Kept,
-    /// The number of its life; otherwise only what it was configured with.
+    /// The number of its life, and otherwise only its configuration.
     #[default]
     Boot,
-    /// Nothing: its disk is new and its clock was set back, so that it takes a
-    /// number that is smaller than its former one.
+    /// Nothing: its disk is new and its clock was set back, so its new boot is lower than the
+    /// former one.
     Lost,
 }
 
-/// A process and what its host keeps for it.
+/// A process, and the state that its host keeps for it.
 pub(super) struct Host {
     pub(super) config: Config<Id>,
     pub(super) peer: Option<Peer<Id>>,
@@ -46,32 +46,32 @@ pub(super) struct Host {
     /// The links that the process knows to be up: their number and the boot at
     /// the other end.
     pub(super) linked: BTreeMap<Id, (u64, u64)>,
-    /// The peers whose former life is behind the link, and whose present one has lost the
-    /// secret by which it would say so: all that goes over the link is lost.
+    /// Linked peers that have lost their memory and started again: their present life lacks the
+    /// secret to reset the link of the former one. All messages over such a link are lost.
     pub(super) stale: BTreeSet<Id>,
-    /// The peers that it dials beside the link.
+    /// The peers that it dials beside a link that it believes dead.
     pub(super) doubted: BTreeSet<Id>,
-    /// The peers that have received something of it since it was looked at last.
+    /// The peers that have acknowledged a message since the last look.
     pub(super) acknowledged: BTreeSet<Id>,
     /// The peers that it wants links to.
     pub(super) claimed: BTreeSet<Id>,
-    /// What it sends, by receiver.
+    /// The lines on which it sends, by receiver.
     pub(super) lines: BTreeMap<Id, Line>,
-    /// How much its clock is slow; negative if fast.
+    /// How much its clock is slow; negative if it is fast.
     pub(super) drift_per_million: i32,
     pub(super) liar: Option<Liar>,
-    /// Nobody understands this layer of what it says before then.
+    /// The layer of its messages that no peer understands, and until when.
     pub(super) mute: Option<(Layer, Duration)>,
     /// The newest lives of the peers that it has met.
     pub(super) lives: Lives<Id, ()>,
-    /// It has been counted with others in this life.
+    /// Whether it has been counted with other members in this life.
     pub(super) is_member: bool,
-    /// When it began another life as a member last.
+    /// When it last began another life as a member.
     begun: Option<Duration>,
     is_leaving: bool,
-    /// In which votes of collectives its lives have taken part, on its disk.
+    /// The votes of collectives in which its lives have taken part, as on its disk.
     pub(super) votes: BTreeMap<Name, u64>,
-    /// The greatest and the smallest number of its lives.
+    /// The greatest and the smallest boot of its lives.
     boots: (u64, u64),
 }
 
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// What the process says of itself when it greets; a liar's boot is not proven.
+    /// What the process says of itself in a greeting; a liar's boot is not proven.
     pub(super) fn greeter(&self, now: Duration) -> Greeter {
         let liar = self.liar.as_ref().filter(|liar| liar.is_lying(now));
         let claimed = liar.and_then(Liar::boot);
@@ -118,7 +118,7 @@ impl Host {
         self.is_member |= placement.is_some_and(|placement| placement.population.get() > 1);
     }
 
-    /// How long a time that this host's clock measures really is.
+    /// The true length of a time that this host's clock measures.
     pub(super) fn by_own_clock(&self, length: Duration) -> Duration {
         if self.drift_per_million == 0 {
             return length;
@@ -128,7 +128,7 @@ impl Host {
         Duration::from_nanos(nanos as u64)
     }
 
-    /// The next life, with what is left of this one.
+    /// The configuration of its next life, with what it remembers of this one.
     fn reborn(&self, memory: Memory) -> Config<Id> {
         let mut config = self.config.clone();
         config.returns = memory != Memory::Lost;
@@ -153,7 +153,7 @@ impl World {
         self.begin(config, None);
     }
 
-    /// Start a process, or go on with `former` in another life of it.
+    /// Start a process, or continue `former` in another life of the same process.
     fn begin(&mut self, config: Config<Id>, former: Option<Peer<Id>>) {
         let goes_on = former.is_some();
         let (id, relay) = (config.me, self.relay);
@@ -193,7 +193,7 @@ impl World {
         self.restart_with(id, Memory::Boot);
     }
 
-    /// Start a process again with what is left of its former life.
+    /// Start a process again with this memory of its former life.
     pub fn restart_with(&mut self, id: Id, memory: Memory) {
         if let Some(host) = self.hosts.get(&id) {
             let config = host.reborn(memory);
@@ -211,7 +211,8 @@ impl World {
         }
     }
 
-    /// A process is shown a newer life of its identity, which is over.
+    /// A process is shown a newer life of its identity, which is over: it begins another life above
+    /// that.
     pub(super) fn on_shown(&mut self, id: Id, newest: u64) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(&id) else {
@@ -228,12 +229,13 @@ impl World {
         }
         let begun = if own.is_member { Some(now) } else { host.begun };
         let mut config = host.config.clone();
-        // Its clock is behind.
+        // Time 0, as if its clock were behind: the boot follows from the life that it was shown.
         let noise = Noise::new(config.seed).next();
         config.boot = next_boot(least, 0, noise);
         config.returns = true;
         config.seed = config.seed.wrapping_add(config.boot);
-        // It closes its links itself, and keeps what it knows of others. Collectives go on.
+        // The process closes its links itself, and still knows the lives of its peers. Collectives
+        // go on.
         self.with_peer(id, |peer, out| peer.conclude(out));
         let Some(host) = self.hosts.get_mut(&id) else {
             return;
@@ -274,7 +276,7 @@ impl World {
                 self.turn(id, false, false);
             }
         }
-        // What others claimed ended with it.
+        // The peers' claims on links to the process end with it.
         for host in self.hosts.values_mut() {
             host.claimed.remove(&id);
         }
@@ -290,8 +292,8 @@ impl World {
         }
     }
 
-    /// Stop a process for a while: it handles nothing, and then everything. Its
-    /// links outlive that only if it is shorter than the idle timeout.
+    /// Stop a process for a while; after that it handles all that has come meanwhile. Its links
+    /// survive only if the pause is shorter than the idle timeout.
     pub fn pause(&mut self, id: Id, length: Duration) {
         let (now, until) = (self.now, self.now + length);
         if let Some(host) = self.hosts.get_mut(&id) {
@@ -313,8 +315,8 @@ impl World {
         }
     }
 
-    /// Let a process leave: it finishes what is open, or gives that up after
-    /// `patience`, says goodbye and ends.
+    /// Let a process leave: it finishes its open messages, or gives them up after `patience`, says
+    /// goodbye and ends.
     pub fn leave(&mut self, id: Id, patience: Duration) {
         let Some(host) = self.hosts.get_mut(&id).filter(|host| host.peer.is_some()) else {
             return;
@@ -337,7 +339,7 @@ impl World {
         });
     }
 
-    /// A leaving process is drained, or has waited long enough.
+    /// End a leaving process that is drained or has waited long enough.
     pub(super) fn go(&mut self, id: Id) {
         if self.hosts.get(&id).is_some_and(|host| host.is_leaving) {
             let boot = self.boot(id);
@@ -348,8 +350,8 @@ impl World {
         }
     }
 
-    /// What the host of a receiver makes of a message: a goodbye that its life never said is
-    /// only a rumour.
+    /// A message as a receiver's host passes it on: a goodbye that the life never said becomes a
+    /// mere rumour.
     pub(super) fn judged(&self, message: Message<Id>) -> Message<Id> {
         let Some(goodbye) = message.goodbye() else {
             return message;
@@ -362,16 +364,15 @@ impl World {
         }
     }
 
-    /// The life of a receiver that a judged message says goodbye for, if the receiver does
-    /// not know of it: it is later than its own.
+    /// The life that a judged goodbye names, if it is a later life of the receiver itself that the
+    /// receiver does not know.
     pub(super) fn later_life(&self, at: Id, message: &Message<Id>) -> Option<u64> {
         let goodbye = message.goodbye()?;
         let is_later = goodbye.peer == at && goodbye.boot > self.boot(at);
         is_later.then_some(goodbye.boot)
     }
 
-    /// Which life of its process a peer is in, or was in last; 0 before the
-    /// first.
+    /// The boot of a peer's present or last life; 0 before its first.
     pub fn boot(&self, id: Id) -> u64 {
         self.hosts.get(&id).map_or(0, |host| host.config.boot)
     }
@@ -381,7 +382,7 @@ impl World {
         self.peer(id).is_some()
     }
 
-    /// Whether a process runs, is not stopped and is not about to leave.
+    /// Whether a process runs, is not paused and is not leaving.
     pub fn is_standing(&self, id: Id) -> bool {
         let host = self.hosts.get(&id);
         host.is_some_and(|host| {
@@ -389,13 +390,13 @@ impl World {
         })
     }
 
-    /// Whether a process is about to leave.
+    /// Whether a process is leaving.
     pub fn is_leaving(&self, id: Id) -> bool {
         self.hosts.get(&id).is_some_and(|host| host.is_leaving)
     }
 }
 
-/// What a world has for a signature of a goodbye.
+/// The stand-in of a world for a signature of a goodbye.
 fn proof_of(id: Id, boot: u64) -> Vec<u8> {
     [&b"goodbye"[..], &id.to_be_bytes(), &boot.to_be_bytes()].concat()
 }

@@ -1,4 +1,4 @@
-//! What one peer sends to another: its order, and what waits when the link is
+//! The line from one peer to another: keeps messages in order, and queues them while the line is
 //! narrow.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,9 +11,9 @@ use binomesh_routing::{self as routing, packet};
 use super::Id;
 use crate::peer::Message;
 
-/// Maintenance slots that wait at most, as in the transport.
+/// The most maintenance slots that wait, as in the transport.
 const SLOTS: usize = 1024;
-/// How many control messages may wait for each packet that may, as there.
+/// The most control messages that wait, as a multiple of the packets; also as in the transport.
 const CONTROL_PER_PACKET: usize = 4;
 
 /// A stream of a link.
@@ -39,8 +39,8 @@ impl Stream {
 
 /// One direction between two peers.
 pub(super) struct Line {
-    /// Fixes all chance on this line, message by message: what happens elsewhere
-    /// changes nothing here.
+    /// Fixes all chance on this line, message by message, so that events elsewhere change nothing
+    /// here.
     key: u64,
     sent: u64,
     last: [Duration; 3],
@@ -58,14 +58,14 @@ impl Line {
         }
     }
 
-    /// The chance of the next message.
+    /// The random numbers of the next message.
     pub(super) const fn chance(&mut self) -> Noise {
         self.sent += 1;
         Noise::new(self.key ^ self.sent.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
-    /// When a message arrives that could at `earliest`: behind those sent before
-    /// it on its stream.
+    /// When a message arrives that could arrive at `earliest`: not before earlier messages of its
+    /// stream.
     pub(super) fn in_order(&mut self, stream: Stream, earliest: Duration) -> Duration {
         let last = &mut self.last[stream as usize];
         *last = earliest.max(*last);
@@ -73,20 +73,20 @@ impl Line {
     }
 }
 
-/// A line that carries few messages: the transport's queue, with less room.
+/// A line that carries few messages, with the transport's queue but less room.
 pub(super) struct Narrow {
-    /// Between two messages.
+    /// The time between two messages.
     pub(super) pause: Duration,
-    /// When it is wide again.
+    /// When the line is wide again.
     pub(super) until: Duration,
-    /// How many packets wait at most.
+    /// The most packets that wait.
     room: usize,
     slots: BTreeMap<Slot<Id>, overlay::Message<Id>>,
     places: VecDeque<Slot<Id>>,
     control: VecDeque<Message<Id>>,
     packets: VecDeque<routing::Message<Id>>,
     owes_writable: bool,
-    /// The next message is on its way out.
+    /// Whether a message is on its way out.
     pub(super) is_busy: bool,
 }
 
@@ -105,8 +105,8 @@ impl Narrow {
         }
     }
 
-    /// Queue a message. In a slot it replaces the older one, or is merged with it; what
-    /// finds no room in a queue is dropped, and the sender is told when there is some again.
+    /// Queue a message. In a slot it replaces the older message, or is merged with it. If its queue
+    /// is full it is dropped, and the sender is told later when there is room.
     pub(super) fn push(&mut self, message: Message<Id>) {
         match (Stream::of(&message), message) {
             (_, Message::Overlay(message)) => {
@@ -131,7 +131,7 @@ impl Narrow {
         }
     }
 
-    /// The next message, maintenance first.
+    /// Take the next message, maintenance first.
     pub(super) fn pop(&mut self) -> Option<Message<Id>> {
         let slot = self.places.pop_front();
         if let Some(message) = slot.and_then(|slot| self.slots.remove(&slot)) {
@@ -141,14 +141,14 @@ impl Narrow {
         next.or_else(|| self.packets.pop_front().map(Message::Relay))
     }
 
-    /// Whether the sender must now be told that there is room.
+    /// Whether the sender must be told now that there is room.
     pub(super) fn take_writable(&mut self) -> bool {
         let is_roomy = self.packets.len() <= self.room / 2
             && self.control.len() <= self.room * CONTROL_PER_PACKET / 2;
         is_roomy && std::mem::take(&mut self.owes_writable)
     }
 
-    /// How many messages wait.
+    /// The number of messages that wait.
     pub(super) fn len(&self) -> usize {
         self.slots.len() + self.control.len() + self.packets.len()
     }

@@ -1,14 +1,14 @@
 //! A seeded world of whole peers in virtual time.
 //!
-//! Like a model railway: every peer is the shipped machine, only rails and clock
-//! are toys. The same seed replays the same run, message by message, so users
-//! can test their own applications against crashes and losses.
+//! Like a model railway: every peer is the shipped machine, only rails and clock are toys. The same
+//! seed replays the same run, message by message, so users can test their own applications against
+//! crashes and losses.
 //!
 //! ```text
 //!   fault ──▶ World ──▶ Input ──▶ Peer ──▶ Effect ──▶ Network ──▶ agenda ──▶ …
 //! ```
 //!
-//! Not here: what is wrong with a cluster (`judge`).
+//! Not here: the search for defects of a cluster (`judge`).
 
 mod agenda;
 mod carry;
@@ -51,65 +51,64 @@ pub struct World {
     network: Network,
     hosts: BTreeMap<Id, Box<Host>>,
     agenda: Agenda<Happening>,
-    /// How many timers were armed so far.
+    /// The number of timers armed so far.
     armed: u64,
     events: Vec<Told>,
     turns: Vec<Turn>,
     sent: u64,
-    /// How many links were asked for that neither end used before.
+    /// The number of links asked for that the other end did not claim before.
     dialled: u64,
-    /// Who dialled whom, [`World::DIALS`] at most.
+    /// The diallers and dialled peers of these links; at most [`World::DIALS`].
     dials: Vec<(Id, Id)>,
-    /// Who was the first to take a child while it had lost its own parent.
+    /// The first peer that took a child while its own path reached no root, with time and child.
     orphan_with_child: Option<(Duration, Id, Id)>,
-    /// The lives that have said goodbye: nobody can forge another.
+    /// The lives that have said goodbye: no goodbye of another life is believed.
     goodbyes: BTreeSet<(Id, u64)>,
     relay: binomesh_routing::Config,
     uplinks: Option<uplink::Uplinks>,
     digest: Option<Digest>,
-    /// What a peer asks for, before it is performed.
+    /// The buffer for the effects of a peer before they are performed.
     out: Out<Id>,
 }
 
-/// What a process told its host.
+/// An event that a process reported to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// When.
+    /// When it was reported.
     pub at: Duration,
-    /// Who.
+    /// The process that reported it.
     pub by: Id,
-    /// In which life of its process.
+    /// The boot of that process.
     pub boot: u64,
-    /// What.
+    /// The event itself.
     pub event: Event<Id>,
 }
 
-/// The beginning or the end of a process.
+/// The beginning or the end of a process's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// When.
+    /// When it happened.
     pub at: Duration,
-    /// Whose.
+    /// The process's id.
     pub id: Id,
-    /// Which life of it.
+    /// The boot of the life.
     pub boot: u64,
-    /// Whether it begins. Who begins to leave has ended.
+    /// Whether the life begins. A life counts as ended when it begins to leave.
     pub begins: bool,
-    /// It begins in a process that has had another life before.
+    /// Whether the life begins in a process that has had another life before.
     pub goes_on: bool,
 }
 
-/// Something that will happen.
+/// A future event of a world.
 enum Happening {
-    /// A message comes to a process in this life; its sender's boot by its own
-    /// word.
+    /// A message reaches a process in this life; the sender's boot is the one that it claims.
     Arrival {
         to: Id,
         from: Id,
         boots: (u64, u64),
         message: Message<Id>,
     },
-    /// A timer fires, unless it was armed anew.
+    /// A timer fires, unless it was armed again.
     Alarm {
         at: Id,
         boot: u64,
@@ -123,7 +122,7 @@ enum Happening {
         boots: (u64, u64),
         number: u64,
     },
-    /// A link broke and this end notices.
+    /// A link has broken, and this end notices.
     LinkDown {
         at: Id,
         peer: Id,
@@ -139,13 +138,13 @@ enum Happening {
     },
     /// A narrow line can take the next message.
     Room { from: Id, to: Id },
-    /// A process sends what its machine would not.
+    /// A process sends a message that its machine would not send.
     Forged {
         from: Id,
         to: Id,
         message: Message<Id>,
     },
-    /// A process was greeted by an older life than this one, and shows it that.
+    /// A process is shown a newer life of its identity by a peer that it greeted.
     Shown { at: Id, boot: u64, newest: u64 },
     /// A leaving process has waited long enough.
     Go { at: Id, boot: u64 },
@@ -188,36 +187,36 @@ impl World {
         self.seed
     }
 
-    /// The source of chance for scripts that draw as they go. What messages
-    /// suffer is drawn elsewhere.
+    /// The source of chance for scripts that draw as they go. The fate of messages is drawn
+    /// elsewhere.
     pub const fn rng(&mut self) -> &mut ChaCha8Rng {
         &mut self.rng
     }
 
-    /// How many messages were sent so far.
+    /// The number of messages sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// From now on every process sends so many bytes a second at most, one message after
-    /// another; without a rate they are only counted.
+    /// From now on every process sends at most this many bytes a second, one message after another.
+    /// Without a rate the bytes are only counted.
     pub fn set_uplinks(&mut self, bytes_per_second: Option<u64>) {
         self.uplinks = Some(uplink::Uplinks::new(bytes_per_second));
     }
 
-    /// How many bytes were sent since [`World::set_uplinks`]; 0 before.
+    /// The number of bytes sent since [`World::set_uplinks`]; 0 before.
     pub fn bytes_sent(&self) -> u64 {
         self.uplinks.as_ref().map_or(0, uplink::Uplinks::bytes)
     }
 
-    /// From now on all inputs and effects of all peers are hashed, in their order.
+    /// From now on hash all inputs and effects of all peers, in their order.
     pub fn keep_digest(&mut self) {
         self.digest.get_or_insert_default();
     }
 
-    /// The hash of all that peers were given and asked for since [`World::keep_digest`]. Two
-    /// builds with the same digest of the same seed behave the same. Names do not enter it,
-    /// but the order of the variants of enums and of the fields of structs does.
+    /// The hash of all inputs and effects of peers since [`World::keep_digest`]. Two builds with
+    /// the same digest for the same seed behave the same. The hash depends on the order of enum
+    /// variants and struct fields, but not on names.
     pub fn digest(&self) -> Option<u64> {
         self.digest.map(|digest| digest.finish())
     }
@@ -228,28 +227,27 @@ impl World {
         }
     }
 
-    /// How many links were dialled so far: claimed by an end while the other did
-    /// not claim them. A real host ends links that nobody claims.
+    /// The number of links dialled so far: links that one end claimed while the other did not. A
+    /// real host ends links that neither end claims.
     pub const fn dialled(&self) -> u64 {
         self.dialled
     }
 
-    /// Take who dialled whom since the last call; of more than
-    /// [`World::DIALS`] the first ones.
+    /// Take the pairs of dialler and dialled peer since the last call; if there are more than
+    /// [`World::DIALS`], the first ones.
     pub fn take_dials(&mut self) -> Vec<(Id, Id)> {
         std::mem::take(&mut self.dials)
     }
 
-    /// How many dials are kept for [`World::take_dials`].
+    /// The most dials that are kept for [`World::take_dials`].
     pub const DIALS: usize = 65_536;
 
-    /// How many things are noted that will happen: messages on their way and
-    /// timers.
+    /// The number of future events: messages on their way and timers.
     pub fn pending(&self) -> usize {
         self.agenda.len()
     }
 
-    /// The relays' parameters of processes that start from now on.
+    /// The relay's parameters for processes that start from now on.
     pub const fn relay(&mut self) -> &mut binomesh_routing::Config {
         &mut self.relay
     }
@@ -265,33 +263,33 @@ impl World {
         all.filter_map(|(id, host)| Some((*id, host.peer.as_ref()?)))
     }
 
-    /// A live peer.
+    /// The peer with this id, if it is alive.
     pub fn peer(&self, id: Id) -> Option<&Peer<Id>> {
         self.hosts.get(&id)?.peer.as_ref()
     }
 
-    /// What a process was told at its last start.
+    /// The configuration of a process's last start.
     pub fn config(&self, id: Id) -> Option<&Config<Id>> {
         Some(&self.hosts.get(&id)?.config)
     }
 
-    /// Take what the peers told their hosts since the last call.
+    /// Take the events that peers have reported since the last call.
     pub fn take_events(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.events)
     }
 
-    /// Take what began and ended since the last call.
+    /// Take the beginnings and ends of lives since the last call.
     pub fn take_turns(&mut self) -> Vec<Turn> {
         std::mem::take(&mut self.turns)
     }
 
-    /// When and who took whom for a child for the first time while it had lost
-    /// its own parent: from two such a cycle grows.
+    /// The first time that a peer took a child while its own path reached no root: the time, the
+    /// peer and the child. Two such adoptions can form a cycle.
     pub const fn orphan_with_child(&self) -> Option<(Duration, Id, Id)> {
         self.orphan_with_child
     }
 
-    /// Give an input to a live peer and perform what it asks for.
+    /// Give an input to a live peer, and perform its effects.
     pub fn feed(&mut self, id: Id, input: Input<Id>) {
         self.note(id, &input);
         let adopted = self.with_peer(id, |peer, out| {
@@ -308,7 +306,7 @@ impl World {
         }
     }
 
-    /// Run `act` on a live peer and perform what it asks for.
+    /// Run `act` on a live peer, and perform the effects.
     pub fn with_peer<T>(
         &mut self,
         id: Id,
@@ -321,7 +319,7 @@ impl World {
         for effect in out.drain() {
             self.perform(id, effect);
         }
-        // What is to be recorded is recorded by now.
+        // The votes are recorded by now, so the messages about them may go.
         if let Some(peer) = self.hosts.get_mut(&id).and_then(|host| host.peer.as_mut()) {
             peer.post(|_| Ok(None), &mut out);
         }
@@ -333,8 +331,8 @@ impl World {
         Some(result)
     }
 
-    /// Let time pass until `end` or until `done` holds, checked after every
-    /// happening. Returns whether it held.
+    /// Let time pass until `end` or until `done` holds, checked after every event. Returns whether
+    /// it held.
     pub fn run_until(&mut self, end: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         loop {
             if done(self) {
@@ -346,8 +344,8 @@ impl World {
         }
     }
 
-    /// Let the next thing happen, if it does not happen after `end`; otherwise
-    /// time passes until then, and the answer is false.
+    /// Let the next event happen, unless it is later than `end`. Otherwise time passes until `end`,
+    /// and the answer is false.
     pub fn step(&mut self, end: Duration) -> bool {
         let next = self.agenda.pop(end);
         let is_any = next.is_some();
@@ -361,7 +359,7 @@ impl World {
         is_any
     }
 
-    /// Let time pass.
+    /// Let this much time pass.
     pub fn run_for(&mut self, length: Duration) {
         let end = self.now + length;
         while self.step(end) {}
@@ -407,7 +405,7 @@ impl World {
                 message,
                 ..
             } => {
-                // What the peer's former process said means nothing any more.
+                // A message of the peer's former process no longer counts.
                 let linked = host.linked.get(&from);
                 if linked.is_some_and(|(_, boot)| *boot != boots.1) {
                     return;

@@ -1,7 +1,6 @@
-//! The network of a world: how messages travel, and what keeps them from it.
+//! The network of a world: how messages travel, and the faults that hinder them.
 //!
-//! Each fault has an end, so that a script is a list of single facts and
-//! nothing has to be undone.
+//! Each fault has an end, so a script is a list of single facts, and no fault has to be undone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +12,24 @@ use super::Id;
 /// An end that does not come before [`Network::mend`].
 pub(super) const FOREVER: Duration = Duration::MAX;
 
-/// How long messages travel.
+/// The distribution of the times that messages travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Latency {
-    /// Any time between the two is as likely as another.
+    /// All times between the two are equally likely.
     Uniform {
-        /// The shortest.
+        /// The shortest time.
         min_us: u64,
-        /// The longest.
+        /// The longest time.
         max_us: u64,
     },
-    /// A bounded Pareto distribution of shape 1: half of all messages take less
-    /// than twice the shortest time, one in a hundred more than a hundred times
-    /// that, as far as the bound lets it.
+    /// A bounded Pareto distribution of shape 1: half of all messages take less than twice the
+    /// shortest time; one in a hundred takes more than a hundred times the shortest, within the
+    /// bound.
     LongTail {
-        /// The shortest.
+        /// The shortest time.
         min_us: u64,
-        /// The longest.
+        /// The longest time.
         max_us: u64,
     },
 }
@@ -54,18 +53,18 @@ impl Latency {
     }
 }
 
-/// How messages fare between two peers whose link is up.
+/// The conditions for messages between two peers whose link is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// How long they travel.
+    /// How long messages travel.
     pub latency: Latency,
-    /// How many of a million are lost. A lost one is simply gone, which is
+    /// How many messages of a million are lost. A lost message does not come again, which is
     /// harsher than QUIC while a link lives.
     pub loss_per_million: u32,
-    /// How many of a million arrive twice.
+    /// How many messages of a million arrive twice.
     pub duplicated_per_million: u32,
-    /// How many of a million do not keep their place among those of their class.
-    /// Classes are separate streams and never wait for each other.
+    /// How many messages of a million may overtake others of their class. Classes are separate
+    /// streams and never wait for each other.
     pub reordered_per_million: u32,
 }
 
@@ -75,9 +74,9 @@ pub struct Network {
     pub latency: Latency,
     /// How many of a million messages are lost.
     pub loss_per_million: u32,
-    /// How many of a million arrive twice.
+    /// How many messages of a million arrive twice.
     pub duplicated_per_million: u32,
-    /// How many of a million do not keep their place.
+    /// How many messages of a million may overtake others of their class.
     pub reordered_per_million: u32,
     /// How long a link outlives its silent peer.
     pub idle_timeout: Duration,
@@ -89,7 +88,7 @@ pub struct Network {
     number: u64,
 }
 
-/// A life of a peer, as it says.
+/// A peer and the boot that it claims.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     pub(super) id: Id,
@@ -103,15 +102,14 @@ pub(super) struct Connection {
     pub(super) number: u64,
     /// When its greeting is over.
     pub(super) up: Duration,
-    /// Which lives of their processes the smaller and the greater end are in,
-    /// by their own word.
+    /// The claimed boots of the end with the smaller id and of the other.
     boots: [u64; 2],
-    /// Since when nothing comes through, from the smaller end and from the other.
+    /// Since when no message has come through from the end with the smaller id, and from the other.
     silent: [Option<Duration>; 2],
 }
 
 impl Connection {
-    /// Which life of its process `id` is in, towards `other`, by its own word.
+    /// The boot that `id` claims on its link to `other`.
     pub(super) fn boot_of(&self, id: Id, other: Id) -> u64 {
         self.boots[usize::from(id > other)]
     }
@@ -123,7 +121,7 @@ impl Network {
         Self::new(Duration::from_micros(50), Duration::from_micros(500), 0)
     }
 
-    /// A network with these latencies, all as likely, and this loss.
+    /// A network with latencies between these two, all equally likely, and this loss.
     pub fn new(latency_min: Duration, latency_max: Duration, loss_per_million: u32) -> Self {
         let micros = |length: Duration| u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
         Self::with(Conditions {
@@ -154,20 +152,19 @@ impl Network {
         }
     }
 
-    /// Lose everything that `from` sends to `to`, until mended.
+    /// Lose all messages from `from` to `to`, until mended.
     pub fn cut(&mut self, from: Id, to: Id) {
         self.cut_until(from, to, FOREVER);
     }
 
-    /// Lose everything that `from` sends to `to` before `until`.
+    /// Lose all messages from `from` to `to` before `until`.
     pub fn cut_until(&mut self, from: Id, to: Id, until: Duration) {
         let end = self.cuts.entry((from, to)).or_default();
         *end = until.max(*end);
     }
 
-    /// Lose everything between members of different groups before `until`. A
-    /// peer in no group is in one with all others that are in none. A newer
-    /// partition replaces an older one.
+    /// Lose all messages between different groups before `until`. The peers in no group form a
+    /// group together. A newer partition replaces an older one.
     pub fn partition_until(&mut self, groups: &[Vec<Id>], until: Duration) {
         let numbered = groups.iter().zip(1..);
         let members =
@@ -175,17 +172,17 @@ impl Network {
         self.partition = Some((members.collect(), until));
     }
 
-    /// Let what `a` and `b` send to each other travel longer before `until`.
+    /// Delay messages between `a` and `b` by `extra` before `until`.
     pub fn slow_until(&mut self, a: Id, b: Id, extra: Duration, until: Duration) {
         self.slow.insert((a.min(b), a.max(b)), (extra, until));
     }
 
-    /// Other conditions before `until`.
+    /// Change the conditions before `until`.
     pub const fn spell_until(&mut self, conditions: Conditions, until: Duration) {
         self.spell = Some((conditions, until));
     }
 
-    /// Mend cuts and partitions, and end all that is passing.
+    /// Mend cuts and partitions, and end all passing faults.
     pub fn mend(&mut self) {
         self.cuts.clear();
         self.partition = None;
@@ -193,7 +190,7 @@ impl Network {
         self.spell = None;
     }
 
-    /// Whether what `from` sends to `to` is lost now.
+    /// Whether messages from `from` to `to` are lost now.
     pub fn is_cut(&self, now: Duration, from: Id, to: Id) -> bool {
         let cut = || self.cuts.get(&(from, to)).is_some_and(|until| *until > now);
         let is_parted = || {
@@ -204,7 +201,7 @@ impl Network {
         (!self.cuts.is_empty() && cut()) || is_parted()
     }
 
-    /// The conditions of now.
+    /// The conditions at this time.
     pub(super) fn conditions(&self, now: Duration) -> Conditions {
         let spell = self.spell.filter(|(_, until)| *until > now);
         spell.map_or(
@@ -218,7 +215,7 @@ impl Network {
         )
     }
 
-    /// What a slow link adds to the latency.
+    /// The delay that a slow link adds to the latency.
     pub(super) fn extra(&self, now: Duration, a: Id, b: Id) -> Duration {
         if self.slow.is_empty() {
             return Duration::ZERO;
@@ -233,7 +230,7 @@ impl Network {
         self.connections.get(&(a.min(b), a.max(b))).copied()
     }
 
-    /// Note a new link between two peers that say to be in these lives.
+    /// Note a new link between two peers with the boots that they claim.
     pub(super) fn connect(&mut self, one: Life, other: Life, up: Duration) -> Connection {
         let (a, b) = (one.id, other.id);
         self.number += 1;
@@ -253,15 +250,15 @@ impl Network {
         connection
     }
 
-    /// Break a link if it is still this one.
+    /// Break the link with this number, if it still exists.
     pub(super) fn disconnect(&mut self, a: Id, b: Id, number: u64) -> bool {
         let pair = (a.min(b), a.max(b));
         let is_same = (self.connections.get(&pair)).is_some_and(|link| link.number == number);
         is_same && self.connections.remove(&pair).is_some()
     }
 
-    /// Something from `from` came through, or did not. True if nothing does
-    /// from now on.
+    /// Note that a message from `from` came through, or since when none does. Returns true when the
+    /// silence begins.
     pub(super) fn note(&mut self, from: Id, to: Id, silent_at: Option<Duration>) -> bool {
         let Some(link) = self.connections.get_mut(&(from.min(to), from.max(to))) else {
             return false;
@@ -272,15 +269,15 @@ impl Network {
         begins
     }
 
-    /// Whether nothing from `from` has come through since `since`, over the link
-    /// of this number.
+    /// Whether, on the link with this number, no message from `from` has come through since
+    /// `since`.
     pub(super) fn is_silent(&self, from: Id, to: Id, number: u64, since: Duration) -> bool {
         let link = self.connection(from, to);
         let link = link.filter(|link| link.number == number);
         link.is_some_and(|link| link.silent[usize::from(from > to)] == Some(since))
     }
 
-    /// The links of a peer: the other ends.
+    /// The links of a peer, each with the peer at its other end.
     pub(super) fn links_of(&self, id: Id) -> Vec<(Id, Connection)> {
         let all = self.connections.iter();
         all.filter_map(|(&(a, b), connection)| match id {

@@ -1,4 +1,4 @@
-//! Deployment shapes.
+//! The shapes of deployment trees in a world.
 
 use binomesh_overlay::Config;
 use rand::Rng;
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Id, World};
 
-/// The first life of a process that joins later; smaller numbers are left for
-/// those that lose their memory.
+/// The boot of a process that joins later. Smaller boots are left for processes that lose their
+/// memory.
 pub(super) const FIRST_BOOT: u64 = 1_000;
 
 /// The deployment tree of a world.

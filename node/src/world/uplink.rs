@@ -1,4 +1,5 @@
-//! What each process can send: one message after another, at a rate, whoever they go to.
+//! The uplink of each process: it sends one message after another at a limited rate, to all
+//! receivers together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,11 +7,11 @@ use std::time::Duration;
 use super::Id;
 use crate::peer::Message;
 
-/// The uplinks of a world, all of one rate. Without a rate they only count.
+/// The uplinks of a world, all with one rate. Without a rate they only count bytes.
 #[derive(Debug, Default)]
 pub(super) struct Uplinks {
     bytes_per_second: Option<u64>,
-    /// When each has sent all that it was given.
+    /// When each process has sent all its messages so far.
     free: BTreeMap<Id, Duration>,
     bytes: u64,
 }
@@ -23,12 +24,12 @@ impl Uplinks {
         }
     }
 
-    /// How many bytes they have been given.
+    /// The number of bytes sent.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A process sends a message now. When its last byte has left.
+    /// Send a message now. Returns when its last byte leaves.
     pub(super) fn send(&mut self, from: Id, message: &Message<Id>, now: Duration) -> Duration {
         let bytes = length(message);
         self.bytes += bytes;
@@ -43,7 +44,7 @@ impl Uplinks {
     }
 }
 
-/// How long a message is on its stream; what goes round it in datagrams is not counted.
+/// The length of a message on its stream; the overhead of the datagrams around it is not counted.
 fn length(message: &Message<Id>) -> u64 {
     let bytes = match message {
         Message::Overlay(message) => postcard::to_stdvec(message).map(|bytes| bytes.len()),

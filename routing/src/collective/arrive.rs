@@ -1,4 +1,4 @@
-//! Coming: members tell who coordinates, who learns who has come.
+//! Arrivals: members report to the coordinator, and it tells them which members have come.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,24 +13,26 @@ use super::instance::{Arrival, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
 
-/// Terms of so few members travel with each arrival. Of more, whoever does not know them,
-/// nor those of an earlier generation, asks. A guess: they have a quarter of a kilobyte.
+/// With at most this many listed members, each `Arrive` carries the terms. With more, a receiver
+/// that knows neither the terms nor those of an earlier generation asks for them. A guess: 16
+/// members take a quarter of a kilobyte. A larger number makes each arrival longer; a smaller one
+/// costs a question and an answer per operation.
 const SHORT_LIST: usize = 16;
 
-/// Of how many holders of a value this member keeps the word: more than are asked to hold it.
+/// How many holders of one long value this member remembers: more than are asked to hold it.
 const HELD_MAX: usize = 16;
 
-/// The longest time before the earliest deadline that is left for deciding.
+/// The longest time before the earliest deadline that is reserved for the vote.
 const MARGIN_MAX: Duration = Duration::from_secs(1);
 
-/// How long before a deadline members that have not come are given up, so that the others
-/// have decided by then: a tenth of the time that the caller had.
+/// How long before a caller's deadline the members that have not come are given up, so that the
+/// others have decided by then: a tenth of the time that the caller gave.
 fn margin(time: Duration) -> Duration {
     (time / 10).min(MARGIN_MAX)
 }
 
 impl<I: Id + Serialize> Instance<I> {
-    /// A caller here, the first or another one.
+    /// A caller at this node, the first or a further one, joins the operation.
     pub(super) fn on_call(&mut self, ctx: &mut Ctx<'_, I>, value: Bytes, time: Duration) {
         if self.own.is_none() {
             let told = Value::of(&value, self.terms.inline_max());
@@ -54,8 +56,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.arrive(ctx, false);
     }
 
-    /// Tell those who ought to know that this member has come; with `again`, also those
-    /// that were told before.
+    /// Tell the coordinator, and the members that shall hold a long value, that this member has
+    /// come; with `again`, also those that were told before.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, I>, again: bool) {
         let Some((_, value)) = self.own.clone() else {
             return;
@@ -65,7 +67,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
         let coordinator = Some(self.coordinator(ctx.gone));
         if self.last_coordinator.is_some() && self.last_coordinator != coordinator {
-            // What another one said does not count any more.
+            // The progress that another coordinator reported does not count any more.
             self.progress.clear();
         }
         self.last_coordinator = coordinator;
@@ -73,7 +75,8 @@ impl<I: Id + Serialize> Instance<I> {
             self.told.clear();
         }
         let mut listeners = self.listeners(&value, ctx.gone);
-        // Perhaps nobody coordinates: others may know more of those before them.
+        // Perhaps no member takes itself for the coordinator. After every third retry one more
+        // member is told: it may know that those before it in the list are down.
         let further = self.others(ctx.gone).map(|(place, _)| place);
         listeners.extend(further.take(self.retries as usize / 3));
         self.is_told_late |= !self.told.is_empty() || again;
@@ -108,7 +111,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Somebody wants to know what the operation is that this member has come to.
+    /// A member asks for the terms of the operation for which this member said that it has come.
     pub(super) fn on_ask_terms(&self, ctx: &mut Ctx<'_, I>, from: I) {
         if let Some((_, value)) = self.own.clone() {
             let message = self.arrival(ctx, value, true);
@@ -116,8 +119,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// A member says that it has come. What it has come with first stands, for all its
-    /// lives.
+    /// A member says that it has come. Its first value stands, for all its lives.
     pub(super) fn on_arrive(&mut self, ctx: &mut Ctx<'_, I>, place: u32, left: u64, value: Value) {
         if self.decided.is_some() {
             return self.tell_outcome(ctx, place);
@@ -163,13 +165,13 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.arm(timer, time.saturating_sub(margin(time)));
     }
 
-    /// Another life begins in this process: no timer of the former one is armed any more.
+    /// Another life begins in this process: no timer of the former life is armed any more.
     pub(super) fn on_start(&mut self, ctx: &mut Ctx<'_, I>) {
         self.retries = 0;
         self.arm_retry(ctx);
     }
 
-    /// Fetch the long value of a member that has come, to hold it.
+    /// Fetch and hold the long value of a member that has come.
     pub(super) fn hold(&mut self, ctx: &mut Ctx<'_, I>, place: u32) {
         let arrival = self.arrivals.get(&place);
         let is_long = arrival.is_some_and(|a| matches!(a.value, Value::Stored { .. }));
@@ -183,7 +185,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.arm_retry(ctx);
     }
 
-    /// The whole long value of a member is here.
+    /// The long value of a member is complete here.
     pub(super) fn on_held_here(&mut self, ctx: &mut Ctx<'_, I>, member: u32) {
         let coordinator = self.coordinator(ctx.gone);
         let Some(arrival) = self.arrivals.get_mut(&member) else {
@@ -205,7 +207,7 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send(self.member(coordinator).into_iter().collect(), message);
     }
 
-    /// Another member holds a long value.
+    /// Another member says that it holds a long value.
     pub(super) fn on_held(
         &mut self,
         ctx: &mut Ctx<'_, I>,
@@ -222,7 +224,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.consider(ctx);
     }
 
-    /// Holders may be known before the member itself has said that it has come.
+    /// Count the holders of a value. Their messages may come before the arrival of the member
+    /// itself.
     fn count_holders(&mut self, member: u32) {
         let Some(arrival) = self.arrivals.get_mut(&member) else {
             return;
@@ -235,17 +238,18 @@ impl<I: Id + Serialize> Instance<I> {
         arrival.holders.extend(same.map(|((_, place), _)| *place));
     }
 
-    /// Time is over for one of those that have come.
+    /// The time of a member that has come is nearly over.
     pub(super) fn on_close(&mut self, ctx: &mut Ctx<'_, I>) {
         self.is_closed = true;
         if self.is_told_late && self.decided.is_none() {
-            // Who coordinates now may take the time of the first word for that of the last.
+            // A new coordinator may have started the clock at a later message of this member, so
+            // tell it that the time is nearly over.
             self.arrive(ctx, true);
         }
         self.consider(ctx);
     }
 
-    /// Tell those that have come who has, if this member coordinates.
+    /// As coordinator, tell the members that have come which members have come.
     pub(super) fn tell_progress(&mut self, ctx: &mut Ctx<'_, I>) {
         if self.decided.is_some() {
             return;
@@ -274,7 +278,7 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send(to, message);
     }
 
-    /// Who coordinates says who has come so far.
+    /// The coordinator tells which members have come so far.
     pub(super) fn on_progress(&mut self, ctx: &mut Ctx<'_, I>, arrived: &[(u32, u32)]) {
         let members = self.members() as u32;
         let is_sound = arrived.is_sorted_by(|one, next| one.1 < next.0)

@@ -1,4 +1,4 @@
-//! Deciding: who coordinates asks for votes, everybody answers.
+//! Ballots: the coordinator asks for votes, and every member answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use super::proposal::Proposal;
 use super::voting::{Ballot, Poll};
 use super::{Effect, Timer};
 
-/// How long a member whose ballot was overruled holds off, for each of its turn among
-/// eight. A guess: well above the time of a ballot among neighbours.
+/// How long a member whose ballot was overruled waits before its next ballot, times 1 to 8 by its
+/// place in the list. A guess: well above the time of a ballot among neighbours. If it is too
+/// short, two members overrule each other in turn; if too long, the decision is late.
 const TURN: Duration = Duration::from_millis(100);
 
 impl<I: Id + Serialize> Instance<I> {
-    /// Begin to have it decided, if this member coordinates and it is time.
+    /// Begin a ballot, if this member coordinates and it is time to propose.
     pub(super) fn consider(&mut self, ctx: &mut Ctx<'_, I>) {
         self.take_back(ctx);
         let is_busy = self.decided.is_some() || self.poll.is_some() || self.holds_off;
@@ -51,7 +52,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.answer_own(ctx);
     }
 
-    /// Answer the own open question, as soon as this life may vote.
+    /// Answer this member's own open question, as soon as this life may vote.
     pub(super) fn answer_own(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(poll) = &self.poll else { return };
         let (ballot, is_asking) = (poll.ballot, poll.proposal().is_none());
@@ -70,8 +71,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Somebody is waited for again that was given up when promises were asked for: it is back,
-    /// or its value is held by others after all.
+    /// End the question for promises if members are waited for again: a member that was given up is
+    /// back, or enough members hold its value after all.
     pub(super) fn take_back(&mut self, ctx: &Ctx<'_, I>) {
         if !self.is_ready(ctx.gone) {
             self.poll.take_if(|poll| poll.proposal().is_none());
@@ -95,7 +96,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Ask those that have not answered the open question, or one of them.
+    /// Ask the members that have not answered the open question; with `only`, just that one.
     pub(super) fn ask(&self, ctx: &mut Ctx<'_, I>, only: Option<u32>) {
         let Some(poll) = &self.poll else { return };
         let others = self.others(ctx.gone);
@@ -118,15 +119,16 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// A later life is to know that this one has taken part.
+    /// Record that this life takes part in the vote, for later lives, unless that has been recorded
+    /// before.
     fn record(&self, ctx: &mut Ctx<'_, I>) {
         if !self.has_polled && self.acceptor.is_untouched() {
             ctx.out.push(Effect::Record(self.terms.key.clone()));
         }
     }
 
-    /// Whether this life may vote here; if not for want of introduction, it introduces
-    /// itself.
+    /// Whether this life may vote in this operation. If it may not because too few members know it,
+    /// it introduces itself to them.
     fn may_vote(&self, ctx: &mut Ctx<'_, I>) -> bool {
         let members = &self.terms.members;
         if ctx.lives.is_sure(&self.list, members.len()) {
@@ -176,7 +178,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.answer(ctx, from, message, is_again);
     }
 
-    /// The first answer goes the quick way; a question that comes again did not get it.
+    /// Send an answer the quick way. If the question came again, the first answer was lost there,
+    /// so the relay is used as well.
     fn answer(&self, ctx: &mut Ctx<'_, I>, to: u32, message: Message<I>, is_again: bool) {
         let Some(member) = self.member(to) else {
             return;
@@ -279,7 +282,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.decide(ctx, proposal);
     }
 
-    /// Somebody has promised a greater ballot: the other one goes first.
+    /// A member has promised a greater ballot than this member's. The other ballot goes first.
     pub(super) fn on_overruled(&mut self, ctx: &mut Ctx<'_, I>, promised: Ballot) {
         if promised.round > Ballot::MAX_ROUND {
             return;
@@ -316,8 +319,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Tell the outcome, which others had decided, to the members that have come to this one:
-    /// they take it for the coordinator and ask nobody else.
+    /// Tell an outcome of other members to the members that have come to this one. They take this
+    /// member for the coordinator and ask no other.
     fn tell_arrived(&self, ctx: &mut Ctx<'_, I>) {
         if self.coordinator(ctx.gone) != self.me {
             return;
@@ -352,12 +355,13 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send_again(self.member(from).into_iter().collect(), message);
     }
 
-    /// A member that has come wants to know what is decided.
+    /// A member that has come asks for the outcome.
     pub(super) fn on_ask(&self, ctx: &mut Ctx<'_, I>, from: u32) {
         let is_unknown = self.decided.is_none() && !self.arrivals.contains_key(&from);
         match self.member(from) {
             Some(member) if is_unknown && self.coordinator(ctx.gone) == self.me => {
-                // A former life of this member said that it has come. It says so again.
+                // The sender told a former life of this member that it has come. Let it say so
+                // again.
                 let key = self.terms.key.clone();
                 ctx.send(vec![member], Message::AskTerms { key });
             }
@@ -365,7 +369,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Tell a member what is decided, if it is.
+    /// Tell a member the outcome, if the operation is decided.
     pub(super) fn tell_outcome(&self, ctx: &mut Ctx<'_, I>, to: u32) {
         if let (Some(proposal), Some(member)) = (&self.decided, self.member(to)) {
             let message = Message::Outcome {

@@ -1,4 +1,4 @@
-//! What an operation needs of its member.
+//! The context of an operation: the services of the member that it runs in.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::lives::Lives;
 use super::tree::{self, Frame, Letter, Step, Tree};
 use super::{Config, Effect, Message, Terms, Timer};
 
-/// Who is called down or has left.
+/// The members that are called down or have left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Gone<I> {
     pub(super) down: BTreeSet<I>,
     pub(super) left: BTreeSet<I>,
-    /// The members of the epoch, if all are known.
+    /// The members of the epoch, if all are known; else empty.
     pub(super) members: Arc<BTreeSet<I>>,
 }
 
@@ -35,12 +35,14 @@ impl<I: Id> Gone<I> {
         self.down.contains(&member) || self.left.contains(&member)
     }
 
-    /// Whether it is no member of the epoch: it cannot be sent anything. It may still come.
+    /// Whether the epoch is without this member: no message can be sent to it, but it may still
+    /// come.
     pub(super) fn is_absent(&self, member: I) -> bool {
         !self.members.is_empty() && !self.members.contains(&member)
     }
 
-    /// Whether nothing can be asked of it now.
+    /// Whether the member cannot be asked anything now: it is down, has left or is not in the
+    /// epoch.
     pub(super) fn is_away(&self, member: I) -> bool {
         self.has(member) || self.is_absent(member)
     }
@@ -49,7 +51,8 @@ impl<I: Id> Gone<I> {
         self.left.contains(&member)
     }
 
-    /// Whether that was news. More peers than rosters hold are not remembered.
+    /// Note that a member is down or has left; returns whether that was new. At most as many peers
+    /// as a roster has are remembered.
     pub(super) fn add(&mut self, member: I, has_left: bool) -> bool {
         let set = match has_left {
             true => &mut self.left,
@@ -64,10 +67,10 @@ impl<I: Id> Gone<I> {
     }
 }
 
-/// The most bytes of letters that one message comes to at its sender.
+/// The most bytes that the letters of one message have together at their sender.
 const LETTERS_BYTES: usize = 64 << 10;
 
-/// What an operation needs of its member.
+/// The context that a member gives to one of its operations.
 pub(super) struct Ctx<'a, I> {
     pub(super) me: I,
     pub(super) boot: u64,
@@ -85,7 +88,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         }
     }
 
-    /// Send a short message for the first time, by the quick way if there is one.
+    /// Send a short message for the first time: by the quick way if there is one, else by the
+    /// relay.
     pub(super) fn send_up(&mut self, to: I, message: Message<I>) {
         let letter = Letter::new(self.me, &message);
         if !letter.is_some_and(|letter| self.send_letter(to, letter)) {
@@ -93,14 +97,15 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         }
     }
 
-    /// Send a short message again, both by the relay and by the quick way: one may be lost
-    /// there, and the relay takes none while the window of this node's own messages is full.
+    /// Send a short message again, by the relay and by the quick way. The quick way may lose it
+    /// again, and the relay accepts nothing while the window of this node's own messages is full.
     pub(super) fn send_again(&mut self, to: Vec<I>, message: Message<I>) {
         self.send_letters(&to, &message);
         self.send(to, message);
     }
 
-    /// Send letters to each of these members, unless that is too much. Whether they went.
+    /// Send a letter to each of these members, unless they have more than `LETTERS_BYTES` together.
+    /// Returns whether they were sent.
     fn send_letters(&mut self, to: &[I], message: &Message<I>) -> bool {
         let letter = Letter::new(self.me, message).map(Letter::at_once);
         let Some(letter) = letter.filter(|one| one.body.len() * to.len() <= LETTERS_BYTES) else {
@@ -126,7 +131,7 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         true
     }
 
-    /// The same to all other members of an operation.
+    /// Send a message to all other members of an operation, down the tree if possible.
     pub(super) fn send_down(&mut self, members: &[I], to: Vec<I>, message: Message<I>) {
         let is_quick = self.config.takes_quick_ways
             && to.len() + 1 == members.len()
@@ -135,8 +140,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         let frames = body.and_then(|body| self.tree.down(self.me, &body));
         match frames {
             Some(frames) => self.frames(frames),
-            // The tree reaches all members of the epoch and no others, with what fits into a
-            // frame. Else each gets a letter of its own.
+            // A frame down the tree reaches exactly the members of the epoch, and has a limited
+            // size. If it cannot be used, each member gets a letter of its own.
             None if self.send_letters(&to, &message) => {}
             None => self.send(to, message),
         }

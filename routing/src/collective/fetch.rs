@@ -1,4 +1,4 @@
-//! Long values: members ask for what they lack, and try again.
+//! Fetching long values: a member asks for each value that it lacks, and asks again.
 
 use std::time::Duration;
 
@@ -12,17 +12,19 @@ use super::message::{Item, Message};
 use super::proposal::Value;
 use super::{Config, Timer, storage};
 
-/// How long until the first retry; it doubles.
+/// How long until the first retry. The time doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
-/// How often it doubles while a caller waits, to four seconds, and if none does.
+/// How often the time until a retry doubles: to four seconds while a caller here waits, and to 64
+/// seconds while none does.
 const DOUBLINGS: (u32, u32) = (4, 8);
-/// So often those are asked that ought to have a value; then anybody.
+/// For this many tries only the members that should hold a value are asked; afterwards all members
+/// in turn.
 const PATIENT_TRIES: u32 = 8;
-/// The most pieces that are sent for one question.
+/// The most pieces that one question is answered with.
 const MAX_PIECES: usize = 256;
 
 impl<I: Id + Serialize> Instance<I> {
-    /// Ask for what the callers here lack of the outcome.
+    /// Ask for each value of the outcome that the callers here still lack.
     pub(super) fn fetch_needs(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(decided) = self.decided.clone() else {
             return;
@@ -34,7 +36,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Ask the next one who may have it.
+    /// Ask the next member that may have this value.
     pub(super) fn want(&mut self, ctx: &mut Ctx<'_, I>, item: Item) {
         let Some((from, tries)) = self.storage.ask(item) else {
             return;
@@ -51,7 +53,7 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send(vec![source], message);
     }
 
-    /// Whom to ask: in turn whose value it is, and one of those that may hold it for others.
+    /// The member to ask: in turn the owner of the value, and a member that may hold it for others.
     fn source(&self, ctx: &Ctx<'_, I>, item: Item, tries: u32) -> Option<I> {
         let owner = match item {
             Item::Whole(of) | Item::Part { of, .. } => Some(of),
@@ -112,7 +114,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Others wait for this member to combine all values.
+    /// Other members wait until this one has combined all values: fetch those that it lacks.
     fn gather_to_combine(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(decided) = self.decided.clone() else {
             return;
@@ -145,7 +147,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
         let whole = self.storage.take(item, size, offset, bytes);
         if self.retries > 0 {
-            // Somebody answers.
+            // A holder answers, so the next retry comes early again.
             self.retries = 0;
             self.arm_retry(ctx);
         }
@@ -167,7 +169,7 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// How long a whole value is, as its member has said.
+    /// The length of a whole value, as the arrival or the outcome has it.
     fn expected_size(&self, item: Item) -> Option<u64> {
         let Item::Whole(member) = item else {
             return None;
@@ -177,13 +179,13 @@ impl<I: Id + Serialize> Instance<I> {
         expected.map(Value::size)
     }
 
-    /// What was not answered is asked again.
+    /// The retry timer fired: repeat every question that has no answer yet.
     pub(super) fn on_retry(&mut self, ctx: &mut Ctx<'_, I>) {
         self.retries = self.retries.saturating_add(1);
         self.holds_off = false;
         self.answer_own(ctx);
         for item in self.storage.missing() {
-            // What comes is not asked for again.
+            // A value whose pieces still come is not asked for again.
             if !self.storage.has_grown(item) {
                 self.want(ctx, item);
             }
@@ -195,7 +197,7 @@ impl<I: Id + Serialize> Instance<I> {
         } else {
             let coordinator = self.coordinator(ctx.gone);
             if coordinator == self.me {
-                // Those that are to hold its long value may not have heard of it.
+                // The members that shall hold this member's long value may not have heard of it.
                 self.arrive(ctx, true);
                 self.consider(ctx);
                 return self.arm_retry(ctx);
@@ -210,7 +212,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.arm_retry(ctx);
     }
 
-    /// Set the retry timer, unless nothing is waited for.
+    /// Arm the retry timer, unless no answer is missing.
     pub(super) fn arm_retry(&self, ctx: &mut Ctx<'_, I>) {
         let is_waiting = match self.decided {
             None => {

@@ -1,4 +1,4 @@
-//! What one member knows of one operation.
+//! One operation, as one of its members knows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
 
-/// A value counts once so many members hold it.
+/// A long value counts once this many members hold it.
 pub(super) const HOLDERS: usize = 3;
 
-/// What is known of a member that has come.
+/// A member that has come, with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Arrival {
     pub(super) value: Value,
-    /// How much time its caller had, by its own word.
+    /// The time that its caller gave, by its own word.
     pub(super) time: Duration,
-    /// Who holds it, by place, if it is a long one.
+    /// The places of the members that hold the value, if it is a long one.
     pub(super) holders: BTreeSet<u32>,
 }
 
@@ -35,43 +35,43 @@ pub(super) struct Instance<I> {
     pub(super) serial: u64,
     pub(super) terms: Arc<Terms<I>>,
     pub(super) digest: Digest,
-    /// The hash of the list of members alone.
+    /// The digest of the list of members alone.
     pub(super) list: Digest,
-    /// The place of this member.
+    /// The place of this member in the list.
     pub(super) me: u32,
     /// The callers here that wait for the outcome.
     pub(super) calls: Vec<u64>,
-    /// The value of the first caller here, and what others are told of it.
+    /// The value of the first caller here, in full and as other members are told of it.
     pub(super) own: Option<(Bytes, Value)>,
     /// Milliseconds from the call to the deadline: the least of all callers here.
     pub(super) own_time: u64,
-    /// Who has come, by place, as far as it was told here.
+    /// The members that have come, by place, as far as this member has heard.
     pub(super) arrivals: BTreeMap<u32, Arrival>,
-    /// By member and holder: which long value is held.
+    /// The holders of long values: by member and holder, the hash of the value.
     pub(super) held: BTreeMap<(u32, u32), Hash>,
-    /// Who has come, by place, as who coordinates said last.
+    /// The places of the members that have come, as the coordinator last reported.
     pub(super) progress: BTreeSet<u32>,
-    /// To whom this member has said that it has come, by place.
+    /// The places of the members that this one has told of its arrival.
     pub(super) told: BTreeSet<u32>,
-    /// The time of a caller is over, as far as it was told here.
+    /// The time of a member that has come is nearly over, as far as this member has heard.
     pub(super) is_closed: bool,
     pub(super) acceptor: Acceptor<Proposal>,
     pub(super) poll: Option<Poll<Proposal>>,
     /// Whether this member has ever started a ballot about this operation.
     pub(super) has_polled: bool,
-    /// The greatest round that was met.
+    /// The greatest round of a ballot that this member has met.
     pub(super) round: u32,
-    /// Another ballot has overruled this member's: it tries again with the retry timer.
+    /// Another ballot has overruled this member's. It tries again when the retry timer fires.
     pub(super) holds_off: bool,
     pub(super) decided: Option<Arc<Proposal>>,
     pub(super) storage: Storage,
-    /// The coordinator when this member last said that it has come.
+    /// The place of the coordinator when this member last said that it has come.
     pub(super) last_coordinator: Option<u32>,
-    /// This member has said again that it has come, with the time of its first word.
+    /// This member has repeated its arrival, with the time of its first one.
     pub(super) is_told_late: bool,
     /// How often in a row the retry timer has fired.
     pub(super) retries: u32,
-    /// How many bytes of it are counted in all.
+    /// The bytes of this operation that `Names` has counted.
     pub(super) counted_bytes: usize,
 }
 
@@ -121,7 +121,8 @@ impl<I: Id> Instance<I> {
         all.filter(move |(place, member)| *place != self.me && !gone.is_away(*member))
     }
 
-    /// Who coordinates: the first that is not gone. This member itself is never gone.
+    /// The place of the coordinator: the first member that is not gone. This member itself is never
+    /// gone.
     pub(super) fn coordinator(&self, gone: &Gone<I>) -> u32 {
         self.coordinators(gone).next().unwrap_or(self.me)
     }
@@ -136,8 +137,8 @@ impl<I: Id> Instance<I> {
         self.terms.coordinators().filter(is_there)
     }
 
-    /// To whom this member says that it has come: who coordinates, and if its value is
-    /// long, so many that the value counts once they hold it.
+    /// The places of the members that are told of this one's arrival: the coordinator, or, for a
+    /// long value, as many members as have to hold it until it counts.
     pub(super) fn listeners(&self, value: &Value, gone: &Gone<I>) -> BTreeSet<u32> {
         let others = self.coordinators(gone).filter(|place| *place != self.me);
         match value {
@@ -149,7 +150,7 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// Whether a value is held by enough members.
+    /// Whether enough members hold the value of an arrival.
     pub(super) fn counts(&self, arrival: &Arrival, gone: &Gone<I>) -> bool {
         match arrival.value {
             Value::Inline(_) => true,
@@ -175,7 +176,7 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// What this member would propose now.
+    /// The proposal that this member would make now.
     pub(super) fn proposal(&self, gone: &Gone<I>) -> Proposal {
         let mut proposal = Proposal {
             end: End::Completed,
@@ -208,7 +209,8 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// Whoever has nothing to scatter, or nobody to gather for, can only say so.
+    /// Whether the root is lost, so that the operation has no purpose: a scatter without the root's
+    /// value, or a root that is gone and would get the values.
     fn has_lost_root(&self, proposal: &Proposal, gone: &Gone<I>) -> bool {
         let Some(root) = self.terms.verb.root() else {
             return false;
@@ -247,7 +249,7 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// What this member still has to fetch before its callers can go on.
+    /// The values that this member still has to fetch before its callers can go on.
     pub(super) fn needs(&self, proposal: &Proposal, gone: &Gone<I>) -> Vec<Item> {
         let me = self.me;
         let wholes = || -> Vec<Item> {
@@ -285,7 +287,7 @@ impl<I: Id> Instance<I> {
         needed.into_iter().filter(is_here).collect()
     }
 
-    /// What this member has, by itself or from others.
+    /// A value, if this member has it, as its own or from others.
     pub(super) fn bytes_of(&self, item: Item) -> Option<Bytes> {
         if let Some(bytes) = self.storage.get(item) {
             return Some(bytes.clone());
@@ -308,7 +310,7 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// The value of this member, unless the one that counts is that of a former life.
+    /// This member's value, unless the value that counts is that of a former life.
     fn own_counted(&self) -> Option<Bytes> {
         let decided = self.decided.as_ref().and_then(|all| all.value(self.me));
         let counted = decided.or_else(|| Some(&self.arrivals.get(&self.me)?.value));
@@ -343,7 +345,7 @@ impl<I: Id> Instance<I> {
         all.map(|all| Ok(all.into()))
     }
 
-    /// How many bytes it holds.
+    /// How many bytes this operation holds.
     pub(super) fn bytes(&self) -> usize {
         let own = self.own.as_ref().map_or(0, |(own, _)| own.len());
         let voted = self
@@ -359,8 +361,8 @@ impl<I: Id> Instance<I> {
         own + voted + decided + list + arrivals.sum::<usize>() + self.storage.bytes() + 512
     }
 
-    /// Whether this member may hold a value of `size` bytes of the member at `place`, beside
-    /// those of all others that have come.
+    /// Whether the bounds allow this member to hold `size` bytes for the member at `place`, beside
+    /// the values of all others that have come.
     pub(super) fn may_hold(&self, place: u32, size: u64) -> bool {
         let others = self.arrivals.iter().filter(|(other, _)| **other != place);
         let sizes = others.map(|(_, arrival)| arrival.value.size());
@@ -369,7 +371,8 @@ impl<I: Id> Instance<I> {
     }
 }
 
-/// Why the values are no rows of as many numbers, by their lengths alone.
+/// Why the values cannot be combined, by their lengths alone: all must be rows of equally many
+/// numbers.
 fn cannot_combine(proposal: &Proposal) -> Option<super::reduce::ReduceError> {
     use super::reduce::ReduceError;
     let sizes = proposal

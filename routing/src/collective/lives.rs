@@ -1,21 +1,22 @@
-//! Members that were started again, and what their former lives have voted for.
+//! Lives: members that were started again, and the votes of their former lives.
 //!
-//! A member records the greatest generation of each name in which it takes part in a vote,
-//! before it does. A later life that has this record votes in greater generations only.
-//! One that has lost it votes in operations of a list of members
-//! - once so many other members of the list know its number that one of them must have
-//!   been in any majority with its former life, and these may vote themselves, or
-//! - once all other members of the list know its number: then nobody is left who could
-//!   remember more;
+//! A member records the greatest generation of each name in which it takes part in a vote, before
+//! it does. A later life with this record votes in greater generations only. A life that has lost
+//! the record first introduces its number to the members of a list, and votes in operations of this
+//! list
+//! - once enough members that may vote themselves know its number: at least one of each majority
+//!   that its former life was part of; or
+//! - once all other members of the list know its number: then no other member could remember more.
 //!
-//! and in none of those operations in which one of these had promised or voted before it
-//! knew that number, nor in earlier ones of the same name. Who knows it tells it with each of its own votes, and who counts votes
-//! leaves out those of former lives. So whatever a former life had voted for, either a
-//! member of its majority says so now, or its vote does not count any more.
+//! Each of these members answers with the greatest generation of each name in which it promised or
+//! voted before it knew the number. The new life does not vote in these generations or earlier
+//! ones. A member that knows the number repeats it in each of its votes, and a coordinator does not
+//! count votes of former lives. So a vote of a former life has one of two fates: a member of its
+//! majority reports it now, or it does not count any more.
 //!
-//! What may be decided twice all the same: an operation of whose majority every member has
-//! lost its record, or is cut off; and one whose votes of a life without a record reach who
-//! counts them late, after all that knew of its successor were started again too.
+//! Two cases remain in which an operation may be decided twice. Every member of a majority has lost
+//! its record or is cut off. Or a vote of a life without a record reaches a coordinator late, after
+//! all members that knew the next life were started again too.
 
 use std::collections::BTreeMap;
 
@@ -24,16 +25,16 @@ use binomesh_overlay::Id;
 use super::terms::{Digest, Key, Name};
 use super::voting::majority;
 
-/// In which generations former lives have taken part in votes.
+/// The record of the generations in which former lives took part in votes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Record {
-    /// The greatest one of each name; none in the first life of an identity.
+    /// The greatest generation of each name; empty in the first life of an identity.
     Kept(BTreeMap<Name, u64>),
-    /// There were former lives, and no record of them is left.
+    /// There were former lives, and their record is lost.
     Lost,
 }
 
-/// The greatest generation of each name.
+/// The greatest generation of each name among these keys.
 pub(super) fn greatest(keys: impl Iterator<Item = Key>) -> Vec<Key> {
     let mut greatest: BTreeMap<Name, u64> = BTreeMap::new();
     for key in keys {
@@ -46,36 +47,37 @@ pub(super) fn greatest(keys: impl Iterator<Item = Key>) -> Vec<Key> {
         .collect()
 }
 
-/// What is known of members that were started again, this one among them.
+/// This member's knowledge of lives: its own former ones, and new lives of other members.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lives<I> {
-    /// Whether the record of former lives is here, be it empty in a first life.
+    /// Whether the record of former lives is here. In a first life it is empty.
     has_record: bool,
-    /// Lives that have introduced themselves. At most [`Lives::MAX_MET`].
+    /// The members that have introduced a new life, with its number. At most [`Lives::MAX_MET`].
     met: BTreeMap<I, u64>,
-    /// By the digest of a list of members: of each other one, once it has said that it knows
-    /// this life, whether it may vote itself.
-    /// At most [`Lives::MAX_LISTS`].
+    /// The answers to this life's introductions: by the digest of a list, for each other member
+    /// `None` until it knows this life, then whether it may vote itself. At most
+    /// [`Lives::MAX_LISTS`].
     known_to: BTreeMap<Digest, BTreeMap<I, Option<bool>>>,
-    /// By name, up to which generation a former life may have voted. At most
+    /// For each name, the greatest generation in which a former life may have voted. At most
     /// [`Lives::MAX_NAMES`].
     floors: BTreeMap<Name, u64>,
-    /// It votes nowhere in this life: too many names were told, or a vote could not be
+    /// This life votes nowhere any more: there were too many names, or a vote could not be
     /// recorded.
     is_barred_for_good: bool,
 }
 
 impl<I: Id> Lives<I> {
-    /// For how many peers a new life is remembered. Full: no further one is told that it
-    /// is known.
+    /// How many peers with a new life are remembered. Full: a further one gets no answer to its
+    /// introduction.
     pub const MAX_MET: usize = 8192;
     /// In how many lists of members a new life introduces itself. Full: it does not vote in
-    /// operations of further ones.
+    /// operations of further lists.
     pub const MAX_LISTS: usize = 256;
-    /// How many names. More than one member keeps.
+    /// How many names have a floor: more than a member keeps. Full: this life votes nowhere any
+    /// more.
     pub const MAX_NAMES: usize = 4096;
 
-    /// With this record of former lives, if it is not lost.
+    /// A life with this record of the former ones.
     pub fn new(record: Record) -> Self {
         let (has_record, floors) = match record {
             Record::Kept(floors) => (true, floors),
@@ -90,12 +92,12 @@ impl<I: Id> Lives<I> {
         }
     }
 
-    /// Whether no former life can have taken part in this operation.
+    /// Whether certainly no former life has taken part in this operation.
     pub fn is_new(&self, key: &Key) -> bool {
         self.has_record && self.may_vote(key)
     }
 
-    /// Whether this life may vote in operations of these members, this one among them.
+    /// Whether this life may vote in operations of this list, to which it belongs.
     pub fn is_sure(&self, list: &Digest, members: usize) -> bool {
         if self.has_record {
             return true;
@@ -104,28 +106,28 @@ impl<I: Id> Lives<I> {
             return members == 1;
         };
         let sure = known_to.values().filter(|answer| **answer == Some(true));
-        // Any majority with this member has one of these in it as well.
+        // Each majority with this member in it also has one of these members.
         let enough = members + 1 - majority(members);
         sure.count() >= enough || known_to.values().all(Option::is_some)
     }
 
-    /// Whether this life may vote in this operation, of members for whom it is sure.
+    /// Whether this life may vote in this operation, if [`Lives::is_sure`] of its list.
     pub fn may_vote(&self, key: &Key) -> bool {
         let floor = self.floors.get(&key.name).copied();
         !self.is_barred_for_good && floor < Some(key.generation)
     }
 
-    /// Vote nowhere any more.
+    /// Stop voting for the rest of this life.
     pub const fn bar(&mut self) {
         self.is_barred_for_good = true;
     }
 
-    /// Whether it votes nowhere any more.
+    /// Whether this life votes nowhere any more.
     pub const fn is_barred(&self) -> bool {
         self.is_barred_for_good
     }
 
-    /// Whether there is room to be introduced to these members.
+    /// Begin the introduction to the members of a list; false if there is no room for the list.
     pub fn begin(&mut self, list: Digest, members: &[I], me: I) -> bool {
         if self.known_to.contains_key(&list) {
             return true;
@@ -139,14 +141,15 @@ impl<I: Id> Lives<I> {
         true
     }
 
-    /// Which of the members of a list have not said yet that they know this life.
+    /// The members of a list that have not said yet that they know this life.
     pub fn unaware(&self, list: &Digest) -> impl Iterator<Item = I> + '_ {
         let known_to = self.known_to.get(list).into_iter().flatten();
         known_to.filter_map(|(member, answer)| answer.is_none().then_some(*member))
     }
 
-    /// The member `from` says that it knows this life. `is_sure`: it may vote in operations
-    /// of this list. `touched`: up to which generations former lives may have voted.
+    /// The member `from` says that it knows this life. `is_sure`: that member may vote in
+    /// operations of this list. `touched`: the greatest generations in which former lives may have
+    /// voted.
     pub fn on_known(&mut self, from: I, list: &Digest, is_sure: bool, touched: Vec<Key>) {
         let known_to = self.known_to.get_mut(list);
         let Some(answer) = known_to.and_then(|known_to| known_to.get_mut(&from)) else {
@@ -163,7 +166,7 @@ impl<I: Id> Lives<I> {
         }
     }
 
-    /// Up to which generations former lives of this member may have voted.
+    /// For each name, the greatest generation in which a former life of this member may have voted.
     pub fn floors(&self) -> impl Iterator<Item = Key> + '_ {
         let floors = self.floors.iter();
         floors.map(|(name, floor)| Key {
@@ -172,7 +175,7 @@ impl<I: Id> Lives<I> {
         })
     }
 
-    /// A member introduces its new life. Whether it is remembered.
+    /// A member introduces its new life; false if there is no room to remember it.
     pub fn meet(&mut self, peer: I, boot: u64) -> bool {
         if self.met.len() >= Self::MAX_MET && !self.met.contains_key(&peer) {
             return false;
@@ -182,7 +185,7 @@ impl<I: Id> Lives<I> {
         true
     }
 
-    /// The new lives among these members, by place.
+    /// The new lives of members of this list: place and number.
     pub fn among(&self, members: &[I]) -> Vec<(u32, u64)> {
         if self.met.is_empty() {
             return Vec::new();

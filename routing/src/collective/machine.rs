@@ -1,4 +1,4 @@
-//! One member in all operations: callers, timers, and who is there.
+//! One member in all its operations: callers, timers, and who is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::tree::Tree;
 use super::{Call, CallError, Collectives, Config, Effect, Input, Key, Refusal, Timer, Waiting};
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
-    /// In a life of `me`, with what is recorded of former ones.
+    /// A machine for this life of `me`, with the record of the former lives.
     pub fn new(me: I, boot: u64, record: Record, config: Config) -> Self {
         Self {
             me,
@@ -30,14 +30,14 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// Go on as another life of the same process, which remembers everything. Its timers go
-    /// on, too, and its callers wait on. Its links end.
+    /// Go on as another life of the same process, which remembers everything. Timers stay armed and
+    /// callers go on waiting. Links end.
     pub fn begin_life(&mut self, boot: u64) {
         self.boot = boot;
         self.tree.forget_links();
     }
 
-    /// This member.
+    /// The id of this member.
     pub const fn me(&self) -> I {
         self.me
     }
@@ -47,22 +47,22 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         self.lives.bar();
     }
 
-    /// Whether it takes part in no vote any more in this life.
+    /// Whether this life takes part in no vote any more.
     pub const fn is_barred(&self) -> bool {
         self.lives.is_barred()
     }
 
-    /// Send everything by the relay, which has it signed.
+    /// Send every message by the relay, where it is signed, and none by the quick way.
     pub const fn leave_quick_ways(&mut self) {
         self.config.takes_quick_ways = false;
     }
 
-    /// Who is called down or has left, as far as it was told here.
+    /// The members that are called down or have left, as far as this member has heard.
     pub fn gone(&self) -> impl Iterator<Item = I> + '_ {
         self.gone.down.union(&self.gone.left).copied()
     }
 
-    /// Handle one input; what is to be done goes to `out`, in order.
+    /// Handle one input. The effects go to `out`, in order.
     pub fn handle(&mut self, input: Input<I>, out: &mut Vec<Effect<I>>) {
         match input {
             Input::Start => self.on_start(out),
@@ -84,8 +84,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// Do something with an operation that is kept, and answer its callers if they have
-    /// what they wait for.
+    /// Run `work` on an operation that is kept; then answer its callers if they have everything
+    /// that they wait for.
     pub(super) fn with(
         &mut self,
         key: &Key,
@@ -201,7 +201,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         });
     }
 
-    /// The caller hears what this member knows by now.
+    /// The deadline of a caller has come: it gets what this member knows by now.
     fn on_deadline(&mut self, call: u64, out: &mut Vec<Effect<I>>) {
         let Some(key) = self.calls.remove(&call) else {
             return;
@@ -241,8 +241,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// The operations that callers here wait for or others have told of, undecided ones
-    /// first: who has come, and who has not.
+    /// The operations that this member knows. Each names the arrived members and the missing ones.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting<I>> + '_ {
         self.names
             .all()

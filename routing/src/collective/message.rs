@@ -1,5 +1,5 @@
-//! What members say to each other about collective operations. All of it travels as
-//! messages of the relay, which goes round dead members and repeats what is lost.
+//! The messages of collective operations between members. They travel as messages of the relay,
+//! which goes round dead members and repeats lost ones.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,155 +8,155 @@ use super::proposal::{Hash, Proposal, Value};
 use super::terms::{Digest, Key, Terms};
 use super::voting::Ballot;
 
-/// Members that were started again, by their places, and the numbers of their lives.
+/// Members that were started again: the place of each, and the number of its life.
 pub type Lives = Vec<(u32, u64)>;
 
-/// What is passed on of a value.
+/// A value, or a part of one, that members pass on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Item {
-    /// All of a member's value.
+    /// The whole value of the member at this place.
     Whole(u32),
-    /// One member's part of another's value.
+    /// The part for one member of another member's value.
     Part {
-        /// Whose value.
+        /// The place of the member whose value it is.
         of: u32,
-        /// For whom.
+        /// The place of the member that the part is for.
         to: u32,
     },
-    /// All values combined.
+    /// The combination of all values.
     Combined,
 }
 
-/// One message. What concerns one operation has its key, and the digest of its terms
-/// where the terms themselves are not in it.
+/// A message. If it concerns one operation it has the key of the operation, and either the terms or
+/// their digest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// To who coordinates, and who is to hold a long value: I have come.
+    /// To the coordinator, and to the members that shall hold a long value: I have come.
     Arrive {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// The sender's life.
+        /// The number of the sender's life.
         boot: u64,
-        /// How many milliseconds its caller had in all; 0 if they are nearly over.
+        /// The milliseconds that its caller gave in all; 0 if its time is nearly over.
         time: u64,
-        /// Its value.
+        /// The value of the sender.
         value: Value,
-        /// The terms, if they are short or were asked for.
+        /// The terms, if the list of members is short or the receiver asked for them.
         terms: Option<Terms<I>>,
     },
-    /// What are the terms? Answered by `Arrive` with them.
+    /// Which are the terms of this operation? The answer is `Arrive` with the terms.
     AskTerms {
-        /// Of which operation.
+        /// The key of the operation.
         key: Key,
     },
-    /// Other callers of this operation have said this.
+    /// Your terms differ: other callers of this operation have given these.
     Differs {
-        /// Their terms.
+        /// The terms of the other callers.
         terms: Terms<I>,
     },
-    /// This operation is not taken part in here.
+    /// The sender takes no part in this operation.
     Refused {
-        /// Which.
+        /// The key of the operation.
         key: Key,
-        /// Why.
+        /// Why the sender refuses.
         reason: Refusal,
     },
-    /// From the coordinator to members that have come: which members have come so far with a
-    /// value that enough members hold.
+    /// From the coordinator to the members that have come: these members have come so far, and
+    /// enough members hold their values.
     Progress {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// By place: first and last of each row without a gap.
+        /// The places of these members: first and last place of each row without a gap.
         arrived: Vec<(u32, u32)>,
     },
-    /// Promise to vote in no smaller ballot.
+    /// A question to all members: promise to vote in no smaller ballot.
     Prepare {
-        /// The operation.
+        /// The terms of the operation.
         terms: Terms<I>,
-        /// The ballot.
+        /// The ballot that is meant.
         ballot: Ballot,
     },
-    /// I promise.
+    /// The answer to `Prepare`: I promise.
     Promise {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// The ballot.
+        /// The ballot that is meant.
         ballot: Ballot,
-        /// The sender's life.
+        /// The number of the sender's life.
         boot: u64,
-        /// Lives of others that it knows to follow earlier ones.
+        /// The new lives of other members that the sender knows.
         lives: Lives,
-        /// What it voted for last.
+        /// The sender's last vote: its ballot and proposal.
         voted: Option<(Ballot, Proposal)>,
     },
-    /// Vote for this.
+    /// A question to all members: vote for this proposal.
     Propose {
-        /// The operation.
+        /// The terms of the operation.
         terms: Terms<I>,
-        /// The ballot.
+        /// The ballot that is meant.
         ballot: Ballot,
-        /// What is to be decided.
+        /// The proposal to vote on.
         proposal: Proposal,
     },
-    /// I have voted for it.
+    /// The answer to `Propose`: I have voted for it.
     Vote {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// The ballot.
+        /// The ballot that is meant.
         ballot: Ballot,
-        /// The sender's life.
+        /// The number of the sender's life.
         boot: u64,
-        /// Lives of others that it knows to follow earlier ones.
+        /// The new lives of other members that the sender knows.
         lives: Lives,
     },
-    /// I have promised a greater ballot.
+    /// The answer to a smaller ballot: I have promised a greater one.
     Overruled {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
         /// The greater ballot.
         promised: Ballot,
     },
-    /// What was proposed in this ballot is decided.
+    /// The proposal of this ballot is decided.
     Decided {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// The ballot.
+        /// The ballot that is meant.
         ballot: Ballot,
     },
-    /// What is decided? Answered by `Outcome` once it is.
+    /// Which outcome is decided? The answer, once there is one, is `Outcome`.
     Ask {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
     },
-    /// This is decided.
+    /// The decided outcome of an operation.
     Outcome {
-        /// The operation.
+        /// The terms of the operation.
         terms: Terms<I>,
-        /// What is decided.
+        /// The proposal that is decided.
         proposal: Proposal,
     },
-    /// I was started again as this life: what has my former one voted for?
+    /// I was started again, as this life. In which generations may my former lives have voted?
     Introduce {
-        /// The sender's life.
+        /// The number of the sender's life.
         boot: u64,
-        /// The members of the operation that it wants to vote in.
+        /// The members of the operation that the sender wants to vote in.
         members: Vec<I>,
     },
-    /// I know your new life and count no answers of former ones any more.
+    /// I know your new life, and count no answers of your former lives any more.
     Known {
         /// The life that was introduced.
         boot: u64,
@@ -164,45 +164,45 @@ pub enum Message<I> {
         list: Digest,
         /// Whether the sender itself may vote in operations of this list.
         is_sure: bool,
-        /// The greatest generation of each name in which I have promised or voted with you,
-        /// or that I have forgotten: your former life may have voted up to there.
+        /// The greatest generation of each name in which I have promised or voted with you, or
+        /// which I have forgotten. A former life of yours may have voted up to there.
         touched: Vec<Key>,
     },
-    /// To who coordinates: I hold this long value.
+    /// To the coordinator: I hold this long value.
     Held {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// Whose value.
+        /// The place of the member whose value it is.
         member: u32,
-        /// Its hash.
+        /// The hash of the value.
         hash: Hash,
     },
-    /// Send me this.
+    /// Send me this value, from a byte on.
     Want {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// What.
+        /// The value that is wanted.
         item: Item,
-        /// From which byte on.
+        /// The first byte that the sender lacks.
         from: u64,
     },
-    /// A piece of it.
+    /// A piece of a value: the answer to `Want`.
     Piece {
-        /// Which operation.
+        /// The key of the operation.
         key: Key,
-        /// Of which terms.
+        /// The digest of its terms.
         digest: Digest,
-        /// Of what.
+        /// The value that the piece is from.
         item: Item,
-        /// How long the whole is.
+        /// The length of the whole value.
         size: u64,
-        /// Where the piece begins.
+        /// The place of the piece's first byte in the value.
         offset: u64,
-        /// The piece.
+        /// The bytes of the piece.
         bytes: Bytes,
     },
 }
@@ -210,7 +210,7 @@ pub enum Message<I> {
 /// Why a member takes no part in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Refusal {
-    /// It has forgotten this generation and all before `floor`.
+    /// It has forgotten this generation and all earlier ones, up to `floor`.
     TooOld {
         /// The greatest generation that it has forgotten.
         floor: u64,

@@ -2,10 +2,10 @@
 //! agree, gather, scatter, reduce and all-to-all.
 //!
 //! ```text
-//!   callers ──arrive──▶ who coordinates ──propose──▶ members ──vote──▶ decided
-//!                           (who has come with what,              │
-//!                            who is missing and why)              ▼
-//!   callers ◀─────────────────── outcome ◀───── values fetched, if they are long
+//!   callers ──arrive──▶ coordinator ──propose──▶ members ──vote──▶ decided
+//!                       (arrived members with values,          │
+//!                        missing members with reasons)         ▼
+//!   callers ◀─────────────── outcome ◀───── values fetched, if they are long
 //! ```
 //!
 //! A majority of all listed members votes for each outcome, so no two members ever report
@@ -59,29 +59,31 @@ pub use tree::{Frame, Letter};
 /// The bounds of what a member keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// How many names are kept. Full: operations of further names are refused, here and at
-    /// those who wanted this member to coordinate.
+    /// How many names are kept. Full: an operation of a further name is refused, for callers here
+    /// and for members that take this one for its coordinator.
     pub max_names: usize,
-    /// How many of them one peer may have brought up. Full: as above.
+    /// How many of these names one peer may have brought up. Full: operations of its further names
+    /// are refused.
     pub max_names_per_peer: usize,
-    /// How many bytes operations hold. Full: operations that no caller waits for are
-    /// forgotten, oldest first; if none is left, [`CallError::Busy`].
+    /// How many bytes all operations hold together. Full: operations without a caller here are
+    /// forgotten, oldest first; if that is not enough, callers get [`CallError::Busy`].
     pub max_bytes: usize,
-    /// Whether short messages go from neighbour to neighbour first, unsigned and in the
-    /// names of others, see [`Frame`].
+    /// Whether short messages go over the links of the graph first, unsigned and in the names of
+    /// other members; see [`Frame`].
     pub takes_quick_ways: bool,
 }
 
 impl Config {
-    /// How many operations of a name are kept, from the latest on. Full: the oldest for
-    /// which no caller waits here is forgotten, and all before it.
+    /// How many operations of a name are kept. Full: the oldest is forgotten, and later calls of it
+    /// or earlier ones get [`CallError::TooOld`]. If the oldest has a caller here, a new generation
+    /// is refused instead.
     pub const MAX_GENERATIONS: usize = 16;
-    /// How many callers wait here. Full: [`CallError::Busy`].
+    /// How many callers wait at this node. Full: a further one gets [`CallError::Busy`].
     pub const MAX_CALLS: usize = 1024;
-    /// How many bytes the long values of one operation have, for who holds them. What is
-    /// beyond is not fetched, and its member is missing as lost.
+    /// How many bytes of long values a member holds for one operation. Further values are not
+    /// fetched, and their members are missing as lost.
     pub const MAX_HELD_BYTES: usize = 256 << 20;
-    /// The largest outcome; who calls for a larger one gets [`CallError::TooLarge`].
+    /// The longest outcome. A call for a longer one gets [`CallError::TooLarge`].
     pub const MAX_OUTCOME_BYTES: usize = 64 << 20;
 }
 
@@ -96,30 +98,32 @@ impl Default for Config {
     }
 }
 
-/// A timer of the machine; arming an equal one replaces it.
+/// A timer of the machine. Arming an equal one replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The time of a caller here is over.
+    /// The deadline of the caller with this number has come.
     Deadline(u64),
     /// The time of a member that has come is nearly over.
     Close {
-        /// Of which operation.
+        /// The serial number of the operation.
         serial: u64,
         /// The place of the member.
         member: u32,
     },
-    /// Missing answers about the operation with this serial are asked for again.
+    /// Ask again for answers that are missing about the operation with this serial number.
     Retry(u64),
-    /// Members that have come to the operation with this serial are told who has.
+    /// Tell progress to the members that have come to the operation with this serial number.
     Progress(u64),
-    /// What waits on its way through this member goes on.
+    /// Pass on the letters that wait at this member for others of their row.
     Flush,
 }
 
 impl Timer {
     const FIRST_PROGRESS: Duration = Duration::from_secs(1);
-    /// A guess: well below what callers notice, and longer than messages of members that
-    /// call together are apart.
+    /// How long a letter waits for others of its row. A guess: well below what callers notice, and
+    /// longer than the time between the calls of members that call together. If it is too short,
+    /// members pass on more frames; if too long, an operation with a missing member is slower by it
+    /// at each step.
     const HOLD: Duration = Duration::from_millis(2);
     const NEXT_PROGRESS: Duration = Duration::from_secs(5);
 }
@@ -127,98 +131,97 @@ impl Timer {
 /// A caller of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Call<I> {
-    /// By which the outcome is told; unique in this life.
+    /// The number by which the outcome is returned; unique in this life.
     pub id: u64,
-    /// The operation.
+    /// The terms of the operation.
     pub terms: Terms<I>,
-    /// What this member comes with.
+    /// The value that this member brings.
     pub value: Bytes,
-    /// When the outcome is wanted at the latest.
+    /// The time until the outcome is wanted at the latest.
     pub time: Duration,
 }
 
-/// What the machine is told.
+/// An input of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
-    /// A life begins. What an earlier one in the same process knew is known.
+    /// A life begins. What an earlier life in the same process knew is still known.
     Start,
-    /// A caller here.
+    /// A caller at this node joins an operation.
     Call(Call<I>),
-    /// The caller with this number waits no more. Its member has come all the same.
+    /// The caller with this number stops waiting. The arrival of this member stands.
     Cancel(u64),
     /// A message from another member.
     Message {
-        /// Who sent it.
+        /// The member that sent the message.
         from: I,
-        /// What it says.
+        /// The content of the message.
         message: Message<I>,
     },
     /// A frame from a neighbour in the graph.
     Frame(Frame<I>),
-    /// Who is in the epoch. Who is listed and not among these is waited for, and does not
+    /// The members of the epoch. A listed member outside the epoch is waited for but does not
     /// coordinate: it may never have been started.
     Members(Arc<BTreeSet<I>>),
-    /// This member's tables are these, and the names of its epoch's members if all are
-    /// known.
+    /// The new tables of this member, and the members of its epoch if all their names are known.
     View {
-        /// The tables.
+        /// The tables of the overlay.
         view: View<I>,
-        /// By rank.
+        /// The members of the epoch, by rank.
         members: Arc<Vec<Option<I>>>,
     },
     /// An armed timer fired.
     Timer(Timer),
-    /// There is a link to this peer from now on.
+    /// A link to this peer has come up.
     LinkUp(I),
-    /// There is none any more.
+    /// The link to this peer has gone down.
     LinkDown(I),
-    /// A member is called down.
+    /// A verdict says that this member is down.
     Down(I),
     /// A member has said goodbye.
     Left(I),
-    /// A member is there after all, or again.
+    /// A member is up, after all or again.
     Up(I),
 }
 
-/// What the machine asks for.
+/// An effect that the machine asks its host for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect<I> {
     /// Send `message` to these members, by name.
     Send {
-        /// To whom; at least one, never this member itself.
+        /// The receivers: at least one, and never this member itself.
         to: Vec<I>,
-        /// What.
+        /// The message to send.
         message: Message<I>,
     },
     /// Send `frame` to a neighbour in the graph, if it is linked.
     Frame {
-        /// To whom.
+        /// The neighbour that it goes to.
         to: I,
-        /// What.
+        /// The frame to send.
         frame: Frame<I>,
     },
     /// Fire `timer` once, `after` from now.
     Arm {
-        /// Which.
+        /// The timer to fire.
         timer: Timer,
-        /// How long from now.
+        /// The time from now until it fires.
         after: Duration,
     },
-    /// Forget `timer`.
+    /// Forget `timer`: it does not fire.
     Disarm(Timer),
-    /// Record, before anything that is asked for after it, that this life takes part in the
-    /// vote about this operation: a later life needs it as [`Record::Kept`].
+    /// Record that this life takes part in the vote about this operation, before performing any
+    /// later effect. A later life needs the record as [`Record::Kept`].
     Record(Key),
-    /// Tell a caller.
+    /// Answer a caller at this node.
     Answer {
-        /// Which caller.
+        /// The number of the caller.
         call: u64,
         /// The outcome, or why there is none.
         outcome: Result<Box<Outcome<I>>, CallError>,
     },
 }
 
-/// One member's part in all collective operations: a pure machine.
+/// One member in all its collective operations: a pure machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Collectives<I> {
     me: I,
@@ -228,6 +231,6 @@ pub struct Collectives<I> {
     gone: Gone<I>,
     names: Names<I>,
     tree: Tree<I>,
-    /// Callers that wait, and for what.
+    /// The callers that wait, each with the key of its operation.
     calls: BTreeMap<u64, Key>,
 }

@@ -14,9 +14,9 @@ use super::terms::{Digest, Key, Name, Terms};
 /// A name and its latest operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Named<I> {
-    /// Who brought it up.
+    /// The peer that brought the name up.
     by: I,
-    /// The greatest forgotten generation. Nobody votes here up to there any more.
+    /// The greatest forgotten generation. This member votes in no generation up to it.
     floor: Option<u64>,
     generations: BTreeMap<u64, Instance<I>>,
 }
@@ -25,7 +25,7 @@ struct Named<I> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Names<I> {
     names: BTreeMap<Name, Named<I>>,
-    /// By the number that timers have.
+    /// The key of each operation by its serial number, which timers have.
     serials: BTreeMap<u64, Key>,
     next_serial: u64,
     bytes: usize,
@@ -79,20 +79,21 @@ impl<I: Id> Names<I> {
         })
     }
 
-    /// Which of those that are not decided have this member.
+    /// The undecided operations that list this member.
     pub(super) fn undecided_with(&self, member: I) -> Vec<Key> {
         let open = self.all().filter(|instance| instance.decided.is_none());
         let with = open.filter(|instance| instance.terms.members.contains(&member));
         with.map(|instance| instance.terms.key.clone()).collect()
     }
 
-    /// Those that are not decided.
+    /// All undecided operations.
     pub(super) fn undecided(&self) -> Vec<Key> {
         let open = self.all().filter(|instance| instance.decided.is_none());
         open.map(|instance| instance.terms.key.clone()).collect()
     }
 
-    /// In which with this member this one has promised or voted, or knows the outcome.
+    /// The operations that list `member` and in which this member has promised, voted, or learnt
+    /// the outcome.
     pub(super) fn touched_with(&self, member: I) -> impl Iterator<Item = Key> + '_ {
         let touched = self.all().filter(|instance| {
             !instance.acceptor.is_untouched() || instance.has_polled || instance.decided.is_some()
@@ -101,7 +102,8 @@ impl<I: Id> Names<I> {
         with.map(|instance| instance.terms.key.clone())
     }
 
-    /// Close an operation that was called by mistake and that nobody has voted in.
+    /// Close an operation that was called by mistake, if nobody here has voted in it or waits for
+    /// it.
     pub(super) fn close_if_untouched(&mut self, key: &Key) {
         let is_untouched = |instance: &Instance<I>| {
             instance.acceptor.is_untouched() && !instance.has_polled && instance.calls.is_empty()
@@ -121,7 +123,7 @@ impl<I: Id> Names<I> {
         }
     }
 
-    /// Count anew how many bytes an operation holds.
+    /// Count again how many bytes an operation holds.
     pub(super) fn recount(&mut self, key: &Key) {
         let Some(instance) = self.get_mut(key) else {
             return;
@@ -131,7 +133,7 @@ impl<I: Id> Names<I> {
         self.bytes = self.bytes + now - before;
     }
 
-    /// Forget what is beyond the bounds and what no caller here waits for, but for `kept`.
+    /// Forget operations until the bounds hold. Operations with a caller here and `kept` stay.
     pub(super) fn forget_beyond(&mut self, config: &Config, kept: Option<&Key>) {
         if let Some(key) = kept {
             while let Some(named) = self.names.get(&key.name)
@@ -142,7 +144,7 @@ impl<I: Id> Names<I> {
         self.forget_down_to(config.max_bytes, kept);
     }
 
-    /// Forget what no caller here waits for until so many more bytes have room, if possible.
+    /// Forget operations without a caller here until `bytes` more have room, if possible.
     pub(super) fn make_room(&mut self, bytes: usize, config: &Config) {
         self.forget_down_to(config.max_bytes.saturating_sub(bytes), None);
     }
@@ -164,8 +166,8 @@ impl<I: Id> Names<I> {
         }
     }
 
-    /// Forget the first generation of a name. Whether it could be: one for which a caller
-    /// waits is kept, and so are all behind it.
+    /// Forget the first generation of a name. Returns false if it must stay, because a caller waits
+    /// for it or it is `kept`; then all later ones stay too.
     fn forget_oldest_of(&mut self, name: &Name, kept: Option<&Key>) -> bool {
         let Some(named) = self.names.get_mut(name) else {
             return false;
@@ -184,8 +186,8 @@ impl<I: Id> Names<I> {
 }
 
 impl<I: Id + Serialize> Names<I> {
-    /// The terms of an operation that is not known yet, if they are those of the latest one
-    /// of its name but for the generation.
+    /// The terms of an unknown operation, if they equal those of the latest one of its name in all
+    /// but the generation.
     pub(super) fn next_terms(&self, key: &Key, digest: &Digest) -> Option<Terms<I>> {
         let named = self.names.get(&key.name)?;
         let (_, latest) = named.generations.last_key_value()?;
@@ -194,7 +196,7 @@ impl<I: Id + Serialize> Names<I> {
         (terms.digest() == *digest).then_some(terms)
     }
 
-    /// Keep another operation, brought up by a peer.
+    /// Open another operation, which the peer `by` brought up.
     pub(super) fn open(
         &mut self,
         by: I,
@@ -222,8 +224,8 @@ impl<I: Id + Serialize> Names<I> {
             generations: BTreeMap::new(),
         };
         let named = self.names.entry(key.name.clone()).or_insert_with(new);
-        // What is older than all that is kept would be forgotten next, and what is newer
-        // cannot push out what callers here wait for.
+        // A generation older than all that are kept would be the next to be forgotten. A newer one
+        // must not push out a generation that has a caller here.
         let first = named.generations.first_key_value();
         let is_old = first.is_some_and(|(first, _)| key.generation < *first);
         let is_full = named.generations.len() >= Config::MAX_GENERATIONS;

@@ -1,4 +1,4 @@
-//! What callers hear.
+//! The outcome of an operation, as its callers get it.
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
@@ -15,23 +15,23 @@ use super::{Call, Message};
 /// What became of an operation, for one caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outcome<I> {
-    /// Which operation.
+    /// The key of the operation.
     pub key: Key,
-    /// Whether a majority of the listed members has accepted this outcome, so that no
-    /// member ever hears of another one as agreed. If not, the deadline came first, and
-    /// this is what this member knows by itself.
+    /// Whether a majority of the listed members has accepted this outcome. Then no member ever
+    /// hears of another one as agreed. If not, the deadline came first, and the outcome is what
+    /// this member knows by itself.
     pub agreed: bool,
-    /// How it ended, if that is agreed.
+    /// The end of the operation, if that is agreed.
     pub end: Option<End>,
-    /// Who has come, in the order of the list.
+    /// The members that have come, in the order of the list.
     pub arrived: Vec<I>,
-    /// The values that are meant for this member, in the order of the list: of a scatter
-    /// and an all-to-all its own parts.
+    /// The values for this member, in the order of the list. In a scatter and an all-to-all these
+    /// are its own parts.
     pub values: Vec<(I, Bytes)>,
-    /// The values combined, if that was asked for and is meant for this member. With a
-    /// function that the callers supply it is [`ReduceError::User`], and `values` has them.
+    /// The combination of the values, if the operation makes one and this member gets it. With a
+    /// function of the callers it is [`ReduceError::User`], and `values` has the values.
     pub combined: Option<Result<Bytes, ReduceError>>,
-    /// Who is missing and why, in the order of the list.
+    /// The members that are missing and why, in the order of the list.
     pub missing: Vec<(I, Class)>,
 }
 
@@ -44,52 +44,53 @@ pub enum CallError {
     /// This node is not in the list.
     #[error("this node is not among the listed members")]
     NotAMember,
-    /// Others have called this operation otherwise.
+    /// Other members have called this operation with other terms.
     #[error("other members have called this generation with something else: {0} differs")]
     Differs(&'static str),
-    /// It is forgotten already.
+    /// This generation is forgotten already.
     #[error("this generation is too old: all up to {0} are forgotten")]
     TooOld(u64),
     /// There is no room for another name.
     #[error("there is no room for another name of a collective")]
     TooManyNames,
-    /// Too much is going on.
+    /// There are too many callers or bytes at this node.
     #[error("too many callers wait, or too many bytes are held")]
     Busy,
     /// The outcome would be too large.
     #[error("the outcome could have {bytes} bytes; at most {max} are possible")]
     TooLarge {
-        /// If all come with values as long as this caller's.
+        /// The length of the outcome, if all members bring values as long as this caller's.
         bytes: usize,
-        /// The bound.
+        /// The greatest length that is possible.
         max: usize,
     },
 }
 
-/// How an operation stands here.
+/// The state of an operation at this member.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiting<I> {
-    /// Which operation.
+    /// The key of the operation.
     pub key: Key,
-    /// What it does.
+    /// The verb of the operation.
     pub verb: &'static str,
     /// How many callers here wait for it.
     pub callers: usize,
-    /// Whether it is decided.
+    /// Whether the operation is decided.
     pub is_decided: bool,
-    /// Who coordinates it.
+    /// The coordinator, as this member sees it.
     pub coordinator: Option<I>,
     /// Whether this member has come.
     pub has_come: bool,
     /// How many members are listed.
     pub members: usize,
-    /// Who has come, as far as it is known here.
+    /// The members that have come, as far as this one has heard.
     pub arrived: Vec<I>,
-    /// Who has not, and what is known of it.
+    /// The members that are missing and why, as far as this one has heard.
     pub missing: Vec<(I, Class)>,
 }
 
-/// Whether the outcome of a call is within bounds, if all come with values as long as its.
+/// Check that the outcome of a call is within bounds, if all members bring values as long as the
+/// caller's.
 pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallError> {
     let members = call.terms.members.len();
     let bytes = match call.terms.verb {
@@ -107,7 +108,7 @@ pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallEr
 }
 
 impl<I: Id + Serialize> Instance<I> {
-    /// The decided outcome for a caller here, once all that it needs is here.
+    /// The decided outcome for the callers here, once every value that they need is here.
     pub(super) fn outcome(&self, gone: &Gone<I>) -> Option<Outcome<I>> {
         let decided = self.decided.as_ref().filter(|_| !self.calls.is_empty())?;
         if !self.needs(decided, gone).is_empty() {
@@ -172,7 +173,7 @@ impl<I: Id + Serialize> Instance<I> {
         fetched.or_else(|| self.combine())
     }
 
-    /// What this member knows by itself when time is over.
+    /// The outcome as this member knows it by itself when a deadline comes.
     pub(super) fn own_view(&self, gone: &Gone<I>) -> Outcome<I> {
         if let Some(decided) = &self.decided {
             return Outcome {
@@ -192,14 +193,14 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// How it stands.
+    /// The state of this operation at this member.
     pub(super) fn waiting(&self, gone: &Gone<I>) -> Waiting<I> {
         let mut proposal = match &self.decided {
             Some(decided) => decided.as_ref().clone(),
             None => self.proposal(gone),
         };
         if self.decided.is_none() {
-            // Who coordinates knows more, and has said so a moment ago.
+            // The coordinator knows of more arrivals, and reported them a moment ago.
             let came =
                 |place: &u32| self.progress.contains(place) || self.arrivals.contains_key(place);
             proposal.missing.retain(|(place, _)| !came(place));
@@ -254,14 +255,14 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// A member was lost: others may have to coordinate, and nobody waits for it.
+    /// A member was lost. Another one may have to coordinate, and the lost one is not waited for.
     pub(super) fn on_loss(&mut self, ctx: &mut Ctx<'_, I>) {
         self.arrive(ctx, false);
         self.tell_what_is_held(ctx);
         self.consider(ctx);
     }
 
-    /// Other members are in the epoch: others may have to coordinate.
+    /// The members of the epoch have changed, so another member may have to coordinate.
     pub(super) fn on_members(&mut self, ctx: &mut Ctx<'_, I>) {
         let mut told = std::mem::take(&mut self.told);
         told.retain(|place| {
@@ -272,7 +273,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.on_loss(ctx);
     }
 
-    /// A member is back: it may know more, or nothing.
+    /// A member is back. It may know more than this one, or nothing.
     pub(super) fn on_return(&mut self, ctx: &mut Ctx<'_, I>, member: I) {
         let Some(place) = self.terms.place(member) else {
             return;
@@ -306,7 +307,7 @@ fn is_of_user(op: &Op) -> bool {
 }
 
 impl<I> Message<I> {
-    /// Key and digest of the operation that it concerns, if it has both.
+    /// Key and digest of the operation that this message concerns, if it has both.
     pub(super) const fn subject(&self) -> Option<(&Key, &Digest)> {
         match self {
             Self::Progress { key, digest, .. }
@@ -324,7 +325,7 @@ impl<I> Message<I> {
 }
 
 impl<I: Id + Serialize> Terms<I> {
-    /// Whether both are the same operation, said in the same way.
+    /// Whether both are terms of the same operation, with no difference.
     pub fn is_same(&self, other: &Self) -> bool {
         self.key == other.key && self.difference(other).is_none()
     }

@@ -1,4 +1,4 @@
-//! What is voted for: who has come with which value, and who is missing and why.
+//! Proposals, which members vote on: who has come with which value, and who is missing and why.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 /// Why a member is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
-    /// It was called down.
+    /// The member was called down.
     Dead,
-    /// It was not called down, and had not come when time was over.
+    /// It was not called down, but had not come when the time was over.
     Late,
-    /// It has said goodbye.
+    /// The member has said goodbye.
     Left,
-    /// It had come, and too few members held its value.
+    /// It had come, but too few members held its value.
     Lost,
 }
 
 impl Class {
-    /// Every class.
+    /// All classes, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Dead, Self::Late, Self::Left, Self::Lost];
 
     /// The name used in outcomes.
@@ -31,16 +31,16 @@ impl Class {
     }
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum End {
-    /// Those that have come go on.
+    /// The members that have come go on.
     Completed,
-    /// A member was lost, and the callers wanted to stop then.
+    /// A member was lost, and the callers wanted to stop in that case.
     Aborted,
     /// Fewer have come than the callers asked for.
     TooFew,
-    /// The root was lost, without which there is nothing to do.
+    /// The root was lost. Without it the operation has no purpose.
     RootLost,
 }
 
@@ -59,22 +59,22 @@ impl End {
 /// The hash of a value.
 pub type Hash = [u8; 32];
 
-/// A member's value, as others speak of it.
+/// A member's value, as other members are told of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
-    /// A short one, itself.
+    /// A short value, in full.
     Inline(Bytes),
-    /// A long one, which some members hold.
+    /// A long value, which some members hold.
     Stored {
-        /// Its hash.
+        /// The hash of the value.
         hash: Hash,
-        /// Its length in bytes.
+        /// The length of the value in bytes.
         size: u64,
     },
 }
 
 impl Value {
-    /// `bytes`, by itself up to a length of `inline_max`.
+    /// The value with these bytes: in full if they are at most `inline_max`, else by its hash.
     pub fn of(bytes: &Bytes, inline_max: usize) -> Self {
         match bytes.len() <= inline_max {
             true => Self::Inline(bytes.clone()),
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// Its length in bytes.
+    /// The length of the value in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -94,14 +94,14 @@ impl Value {
     }
 }
 
-/// What is voted for. Members are named by their place in the list.
+/// A proposal. It names members by their place in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Proposal {
-    /// How it ended.
+    /// The end of the operation.
     pub end: End,
-    /// Who has come and with what, by place.
+    /// The members that have come and their values, by place.
     pub arrived: Vec<(u32, Value)>,
-    /// Who is missing and why, by place.
+    /// The members that are missing and why, by place.
     pub missing: Vec<(u32, Class)>,
 }
 
@@ -114,7 +114,7 @@ impl Proposal {
         place.ok().map(|place| &self.arrived[place].1)
     }
 
-    /// Whether each of `members` members is named once, in order.
+    /// Whether each of the `members` listed members is named exactly once, in order.
     pub fn is_sound(&self, members: usize) -> bool {
         let arrived = self.arrived.iter().map(|(member, _)| *member);
         let missing = self.missing.iter().map(|(member, _)| *member);
@@ -124,7 +124,7 @@ impl Proposal {
         is_sorted && all.iter().copied().eq(0..members as u32)
     }
 
-    /// How many bytes it holds.
+    /// How many bytes the proposal holds.
     pub fn bytes(&self) -> usize {
         let inline = self.arrived.iter().map(|(_, value)| match value {
             Value::Inline(bytes) => bytes.len(),

@@ -1,4 +1,4 @@
-//! What other members say: to which operation it belongs, and whether it is heard.
+//! Incoming messages: to which operation each belongs, and whether this member heeds it.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::{
     lives, terms,
 };
 
-/// A member says that it has come.
+/// The arrival of a member, as its message says.
 struct Arrival {
     key: Key,
     digest: Digest,
-    /// The time that its caller still has.
+    /// The milliseconds that its caller still has.
     left: u64,
     value: Value,
 }
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
-    /// A frame has come: what is for this member is handled, the rest goes on.
+    /// A frame has come. Letters for this member are handled; others go on to the next member.
     pub(super) fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
         if !self.config.takes_quick_ways {
             return;
@@ -51,7 +51,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                             let frames = frames.into_iter();
                             out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
                         }
-                        // Its sender asks again.
+                        // Drop the letter: its sender asks again through the relay.
                         Step::NoWay => {}
                     }
                 }
@@ -130,7 +130,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// What concerns an operation that has to be known here.
+    /// A message about an operation that must be known here already.
     fn on_known_message(&mut self, from: I, message: Message<I>, out: &mut Vec<Effect<I>>) {
         let Some((key, digest)) = message.subject() else {
             return;
@@ -141,7 +141,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             && self.names.get(&key).is_none()
             && self.names.floor(&key.name) < Some(key.generation)
         {
-            // Its sender has come, and this member has forgotten it with a former life.
+            // The sender has come to this operation, and a former life of this member has forgotten
+            // that. Ask for the terms, so that the sender says again that it has come.
             let message = Message::AskTerms { key };
             return out.push(Effect::Send {
                 to: vec![from],
@@ -218,7 +219,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         });
     }
 
-    /// A message that brings the terms of its operation with it.
+    /// Handle a message that brings the terms of its operation, which is opened if it is unknown.
     fn about(
         &mut self,
         from: I,
@@ -269,7 +270,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         out.push(Effect::Send { to, message });
     }
 
-    /// Others have called the same operation otherwise.
+    /// The coordinator says that others have called the same operation with other terms.
     fn on_differs(&mut self, from: I, terms: &Terms<I>, out: &mut Vec<Effect<I>>) {
         let Some(instance) = self.names.get(&terms.key) else {
             return;
@@ -283,7 +284,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// Who coordinates takes no part.
+    /// The coordinator says that it takes no part.
     fn on_refused(&mut self, from: I, key: &Key, reason: Refusal, out: &mut Vec<Effect<I>>) {
         let Some(instance) = self.names.get(key) else {
             return;

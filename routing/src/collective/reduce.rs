@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the bytes of a value are.
+/// How the bytes of a value are read as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Number {
     /// Whole numbers without a sign. Sums wrap.
@@ -16,48 +16,49 @@ pub enum Number {
     F64,
 }
 
-/// What is done with two numbers.
+/// An operator on two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// Their sum.
+    /// The sum of both.
     Sum,
-    /// The smaller one.
+    /// The smaller number.
     Min,
-    /// The greater one.
+    /// The greater number.
     Max,
-    /// Bits that both have.
+    /// The bits that both have.
     And,
-    /// Bits that one has.
+    /// The bits that at least one has.
     Or,
-    /// Bits that exactly one has.
+    /// The bits that exactly one has.
     Xor,
 }
 
 /// How two values are combined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
-    /// Number by number.
+    /// Number by number, with this operator.
     Numbers(Operator, Number),
-    /// By a function of the callers. Its name is compared, so that all mean the same.
+    /// By a function of the callers. Its name is compared, so that all callers mean the same
+    /// function.
     User(String),
 }
 
 /// Why values cannot be combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ReduceError {
-    /// Their lengths differ.
+    /// The lengths of two values differ.
     #[error("values of {0} and {1} bytes cannot be combined")]
     Lengths(usize, usize),
-    /// A length is not of whole numbers.
+    /// The length is no multiple of 8 bytes.
     #[error("{0} bytes are not a row of 8-byte numbers")]
     NotNumbers(usize),
-    /// A function of the callers is needed.
+    /// The values need a function of the callers.
     #[error("the values are combined by a function that is not known here")]
     User,
 }
 
 impl Op {
-    /// Combine `other` into `all`, which comes before it in the list of members.
+    /// Combine `other` into `all`. The values in `all` come before it in the list of members.
     pub fn combine(&self, all: &mut [u8], other: &[u8]) -> Result<(), ReduceError> {
         let Self::Numbers(operator, number) = self else {
             return Err(ReduceError::User);

@@ -7,10 +7,11 @@ use bytes::{Bytes, BytesMut};
 use super::message::Item;
 use super::terms::PIECE_BYTES;
 
-/// Pieces that have come before those in front of them. Full: they are asked for again.
+/// How many pieces are kept that have come before an earlier one. Full: further ones are dropped,
+/// and asked for again.
 const MAX_AHEAD: usize = 64;
 
-/// A value that is being fetched, or is whole.
+/// A value that is being fetched, or is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stored {
     Whole(Bytes),
@@ -19,26 +20,26 @@ enum Stored {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Partial {
-    /// How long it will be, once a piece has said so.
+    /// The length of the whole value, once a piece has told it.
     size: Option<u64>,
-    /// Its beginning.
+    /// The beginning of the value, without a gap.
     front: BytesMut,
-    /// By where they begin: pieces behind it.
+    /// Pieces behind a gap, by their first byte.
     ahead: BTreeMap<u64, Bytes>,
-    /// How often it was asked for.
+    /// How often the value was asked for.
     tries: u32,
-    /// How long its beginning was when it was looked at last.
+    /// The length of `front` at the last call of [`Storage::has_grown`].
     seen: usize,
 }
 
-/// What one member has of the long values of one operation.
+/// The long values of one operation at one member, complete or in part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Storage {
     items: BTreeMap<Item, Stored>,
 }
 
 impl Storage {
-    /// The whole of it, if it is here.
+    /// The whole value, if it is complete here.
     pub(super) fn get(&self, item: Item) -> Option<&Bytes> {
         match self.items.get(&item)? {
             Stored::Whole(bytes) => Some(bytes),
@@ -54,7 +55,8 @@ impl Storage {
         self.items.insert(item, Stored::Whole(bytes));
     }
 
-    /// It is to be fetched: from which byte on, and how often that was tried before.
+    /// Note that a value is asked for. Returns the first missing byte and the number of earlier
+    /// tries; none if the value is complete.
     pub(super) fn ask(&mut self, item: Item) -> Option<(u64, u32)> {
         let new = || Stored::Partial(Partial::default());
         match self.items.entry(item).or_insert_with(new) {
@@ -66,12 +68,12 @@ impl Storage {
         }
     }
 
-    /// Whether it was asked for, or is whole.
+    /// Whether the value was asked for or is complete.
     pub(super) fn is_asked(&self, item: Item) -> bool {
         self.items.contains_key(&item)
     }
 
-    /// Whether more of it has come since this was asked last.
+    /// Whether more bytes of the value have come since the last call.
     pub(super) fn has_grown(&mut self, item: Item) -> bool {
         let Some(Stored::Partial(partial)) = self.items.get_mut(&item) else {
             return false;
@@ -80,14 +82,14 @@ impl Storage {
         partial.front.len() > seen
     }
 
-    /// Which were asked for and are not whole.
+    /// The values that were asked for and are incomplete.
     pub(super) fn missing(&self) -> Vec<Item> {
         let partial = self.items.iter();
         let partial = partial.filter(|(_, stored)| matches!(stored, Stored::Partial(_)));
         partial.map(|(item, _)| *item).collect()
     }
 
-    /// A piece has come. Returns the whole, once it is here; it is kept only by
+    /// Take in a piece. Returns the whole value once it is complete; it is kept only by
     /// [`Storage::put`].
     pub(super) fn take(
         &mut self,
@@ -122,7 +124,7 @@ impl Storage {
         (partial.front.len() as u64 == size).then(|| std::mem::take(&mut partial.front).freeze())
     }
 
-    /// What came was not what it should be: fetch it from its beginning.
+    /// The bytes were not the expected value: fetch it again from the beginning.
     pub(super) fn reject(&mut self, item: Item) {
         if let Some(Stored::Partial(partial)) = self.items.get_mut(&item) {
             *partial = Partial {
@@ -132,7 +134,7 @@ impl Storage {
         }
     }
 
-    /// How many bytes it holds.
+    /// How many bytes all values hold.
     pub(super) fn bytes(&self) -> usize {
         let held = self.items.values().map(|stored| match stored {
             Stored::Whole(bytes) => bytes.len(),
@@ -155,12 +157,12 @@ pub(super) fn pieces(whole: &Bytes, from: u64) -> impl Iterator<Item = (u64, Byt
     })
 }
 
-/// One value from a part for each member, by place.
+/// One value made of a part for each member, by place.
 pub fn join_parts(parts: &BTreeMap<u32, Bytes>) -> Bytes {
     postcard::to_stdvec(parts).unwrap_or_default().into()
 }
 
-/// The part of a member; empty if there is none.
+/// The part of this member in a value; empty if there is none.
 pub(super) fn part_of(value: &Bytes, member: u32) -> Bytes {
     let parts: Result<BTreeMap<u32, Bytes>, _> = postcard::from_bytes(value);
     parts

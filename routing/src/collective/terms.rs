@@ -1,4 +1,4 @@
-//! What the callers of one collective operation have to agree on.
+//! The terms of a collective operation, on which all its callers must agree.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::reduce::Op;
 
-/// What a row of collective operations is called: 1 to [`Name::MAX_BYTES`] bytes of text
-/// without control characters.
+/// The name of a row of operations: 1 to [`Name::MAX_BYTES`] bytes of text without control
+/// characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct Name(Arc<str>);
@@ -21,10 +21,11 @@ pub struct Name(Arc<str>);
 pub struct InvalidName(String);
 
 impl Name {
-    /// The longest name. A guess: the names of jobs and hosts are shorter.
+    /// The longest name. A guess: the names of jobs and hosts are shorter. A longer name is
+    /// refused.
     pub const MAX_BYTES: usize = 128;
 
-    /// The name.
+    /// The text of the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,13 +63,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// One operation: its name, and which of the operations of that name it is. Later ones have
-/// greater numbers.
+/// The key of one operation: its name, and its number among the operations of that name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// The name.
+    /// The name of the row.
     pub name: Name,
-    /// The number.
+    /// The number of the operation. Later operations have greater ones.
     pub generation: u64,
 }
 
@@ -78,38 +78,39 @@ impl fmt::Display for Key {
     }
 }
 
-/// What is done with the values of the members. Roots are places in the list of members.
+/// The verb of an operation: how it treats the members' values. Roots are places in the list of
+/// members.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verb {
-    /// Nothing: all know that all have come.
+    /// Barrier: members only learn that all have come.
     Barrier,
-    /// All get the value of the first member in the list that has come.
+    /// Agree: all get the value of the first listed member that has come.
     Agree,
-    /// All get all values.
+    /// All-gather: all get all values.
     AllGather,
-    /// The root gets all values.
+    /// Gather: the root gets all values.
     Gather {
-        /// Which member.
+        /// The place of the root.
         root: u32,
     },
-    /// Each gets its part of the root's value.
+    /// Scatter: each member gets its part of the root's value.
     Scatter {
-        /// Which member.
+        /// The place of the root.
         root: u32,
     },
-    /// The root gets all values combined.
+    /// Reduce: the root gets the combination of all values.
     Reduce {
-        /// Which member.
+        /// The place of the root.
         root: u32,
         /// How two values are combined.
         op: Op,
     },
-    /// All get all values combined.
+    /// All-reduce: all get the combination of all values.
     AllReduce {
         /// How two values are combined.
         op: Op,
     },
-    /// Each gets its part of every member's value.
+    /// All-to-all: each member gets its part of every member's value.
     AllToAll,
 }
 
@@ -128,7 +129,7 @@ impl Verb {
         }
     }
 
-    /// The root, if there is one.
+    /// The place of the root, if the verb has one.
     pub const fn root(&self) -> Option<u32> {
         match self {
             Self::Gather { root } | Self::Scatter { root } | Self::Reduce { root, .. } => {
@@ -138,7 +139,7 @@ impl Verb {
         }
     }
 
-    /// Whether values consist of a part for each member.
+    /// Whether each value consists of a part for each member.
     pub const fn has_parts(&self) -> bool {
         matches!(self, Self::Scatter { .. } | Self::AllToAll)
     }
@@ -147,12 +148,12 @@ impl Verb {
 /// What happens if members are lost before they have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OnLoss {
-    /// The others go on from the verdict on, if so many are left.
+    /// The operation goes on without a member as soon as it is called down, if enough are left.
     Survivors {
-        /// How many must have come.
+        /// How many members must have come.
         at_least: u32,
     },
-    /// The operation is decided to have failed at the first loss.
+    /// The operation is aborted at the first loss.
     Abort,
     /// Members that are down may still return and come in time.
     Wait,
@@ -164,14 +165,15 @@ impl Default for OnLoss {
     }
 }
 
-/// What identifies a collective operation: all callers have to say the same.
+/// The terms, which identify a collective operation: all callers must give the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Terms<I> {
-    /// Name and generation.
+    /// The name and generation of the operation.
     pub key: Key,
-    /// Who takes part, without duplicates; at least one, at most [`Terms::MAX_MEMBERS`].
+    /// The members that take part, without duplicates: at least one, at most
+    /// [`Terms::MAX_MEMBERS`].
     pub members: Vec<I>,
-    /// What is done.
+    /// The verb of the operation.
     pub verb: Verb,
     /// What happens if members are lost.
     pub on_loss: OnLoss,
@@ -180,7 +182,7 @@ pub struct Terms<I> {
 /// 128 bits of the hash of [`Terms`].
 pub type Digest = [u8; 16];
 
-/// Terms that make no sense.
+/// Why terms make no sense.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum InvalidTerms {
     /// The list is empty or too long.
@@ -203,7 +205,7 @@ impl<I> Terms<I> {
 }
 
 impl<I: Id> Terms<I> {
-    /// Whether they make sense.
+    /// Check that these terms make sense.
     pub fn check(&self) -> Result<(), InvalidTerms> {
         let count = self.members.len();
         if !(1..=Self::MAX_MEMBERS).contains(&count) {
@@ -234,21 +236,21 @@ impl<I: Id> Terms<I> {
         place.map(|place| place as u32)
     }
 
-    /// In which order members coordinate: the root first, since what it has to do needs
-    /// it anyway, then as listed.
+    /// The places of the members in the order in which they coordinate: first the root, which the
+    /// operation needs anyway, then the others as listed.
     pub fn coordinators(&self) -> impl Iterator<Item = u32> + '_ {
         let root = self.verb.root();
         let all = (0..self.members.len() as u32).filter(move |place| Some(*place) != root);
         root.into_iter().chain(all)
     }
 
-    /// The longest value that travels in the proposal itself rather than in pieces: short,
-    /// and so short that the values of all fit into one message.
+    /// The longest value that travels inside the proposal instead of in pieces. It is so short that
+    /// the values of all members fit into one message.
     pub fn inline_max(&self) -> usize {
         (PIECE_BYTES / self.members.len().max(1)).min(INLINE_MAX)
     }
 
-    /// What is different in `other`, in words.
+    /// The first difference to `other`, in words.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.members != other.members {
             Some("the list of members")
@@ -267,13 +269,13 @@ impl<I: Id> Terms<I> {
 }
 
 impl<I: Id + Serialize> Terms<I> {
-    /// Their hash.
+    /// The digest of these terms.
     pub fn digest(&self) -> Digest {
         digest_of(self)
     }
 }
 
-/// The hash of a list of members.
+/// The digest of a list of members.
 pub(super) fn list_digest<I: Id + Serialize>(members: &[I]) -> Digest {
     digest_of(members)
 }
@@ -285,8 +287,8 @@ fn digest_of<T: Serialize + ?Sized>(value: &T) -> Digest {
     digest
 }
 
-/// The longest piece of a value in one message. A guess: a quarter of the smallest usual
-/// bound of payloads.
+/// The longest piece of a value in one message. A guess: a quarter of the smallest usual bound of
+/// payloads. A piece above that bound would not be delivered.
 pub const PIECE_BYTES: usize = 256 << 10;
 
 const INLINE_MAX: usize = 4096;

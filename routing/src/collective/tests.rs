@@ -21,28 +21,28 @@ enum Due {
     Verdict { on: Id, is_down: bool },
 }
 
-/// What a caller was told.
+/// The answer that a caller gets.
 type Answer = Result<Box<Outcome<Id>>, CallError>;
 
-/// Members, what is on its way, and what callers were told.
+/// The members, the messages and timers under way, and the answers to callers.
 struct Net {
     noise: Noise,
     now: Duration,
     serial: u64,
     members: BTreeMap<Id, Collectives<Id>>,
-    /// By time: for whom and which life.
+    /// Messages and timers by time, each for one life of a member.
     queue: BTreeMap<(Duration, u64), (Id, u64, Due)>,
     timers: BTreeMap<(Id, Timer), (Duration, u64)>,
     boots: BTreeMap<Id, u64>,
     paused: BTreeMap<Id, Duration>,
-    /// Pairs that hear nothing of each other.
+    /// Pairs of members that hear nothing of each other.
     cut: BTreeSet<(Id, Id)>,
     loss_percent: u64,
     config: Config,
     answers: BTreeMap<(Id, u64), Answer>,
     next_call: u64,
     sent: BTreeMap<&'static str, u64>,
-    /// What each has recorded, unless its disk is lost.
+    /// The records of each member, unless its disk is lost.
     records: BTreeMap<Id, BTreeMap<Name, u64>>,
 }
 
@@ -173,7 +173,7 @@ impl Net {
         self.now = until;
     }
 
-    /// Everybody hears of it, one after another.
+    /// All members of `among` hear the verdict on `on`, one after another.
     fn spread(&mut self, on: Id, is_down: bool, after: Duration, among: &[Id]) {
         for to in among.iter().copied().filter(|to| *to != on) {
             let later = MS * self.below(300) as u32;
@@ -206,7 +206,7 @@ impl Net {
         self.spread(id, false, MS * 300, &all);
     }
 
-    /// Two sides hear nothing of each other, and call each other down after a while.
+    /// Two sides hear nothing of each other, and after a while call each other down.
     fn split(&mut self, one: &[Id], other: &[Id]) {
         for (a, b) in one.iter().flat_map(|a| other.iter().map(|b| (*a, *b))) {
             self.cut.extend([(a, b), (b, a)]);
@@ -257,12 +257,12 @@ impl Net {
     }
 }
 
-/// The value that a member comes with.
+/// The value that a member brings.
 fn value(id: Id, size: usize) -> Bytes {
     (0..size).map(|i| (i as u8).wrapping_mul(31) ^ id).collect()
 }
 
-/// What all agreed outcomes must have in common.
+/// The parts that all agreed outcomes of an operation have in common.
 fn essence(outcome: &Outcome<Id>) -> (Option<End>, &[Id], &[(Id, Class)]) {
     (outcome.end, &outcome.arrived, &outcome.missing)
 }
@@ -483,13 +483,14 @@ fn with_half_of_the_members_dead_nothing_is_agreed() {
     }
 }
 
-/// Crashes, returns, cuts, pauses and loss at random: whatever is agreed is agreed by all.
+/// With random crashes, returns, cuts, pauses and losses, all agreed outcomes of an operation are
+/// the same.
 #[test]
 fn no_two_members_ever_agree_on_different_outcomes() {
     assert!(agreed_at_random(0..400, None) > 2000);
 }
 
-/// The same, while one of them loses its record each time that it is killed.
+/// As above, while one member loses its record each time that it is killed.
 #[test]
 fn a_lost_record_makes_no_second_decision() {
     assert!(agreed_at_random(400..800, Some(1)) > 2000);
@@ -628,7 +629,7 @@ fn who_takes_over_closes_when_the_first_caller_wants_it() {
     for seed in 0..20 {
         let mut net = Net::new(5, seed);
         let terms = net.terms(1, Verb::Barrier);
-        // The two that coordinate first are not called, and the last never comes.
+        // The two members that coordinate first have no caller, and the last member never comes.
         let calls = [2, 3].map(|id| net.call(id, &terms, Bytes::new(), TIME));
         net.run(MS * 4000);
         net.kill(0);

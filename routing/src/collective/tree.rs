@@ -1,14 +1,14 @@
-//! Short messages take the links of the binomial graph themselves: up to one member, those
-//! of many in one frame, and down to all.
+//! Short messages over the links of the binomial graph: up to one member, with the messages of many
+//! members in one frame, and down to all members.
 //!
 //! ```text
 //!   up    7 ─▶ 6 ─▶ 4 ─▶ 0      towards rank 0: the lowest bit of the distance is cleared
 //!   down  0 ─▶ 4 [4,8) ─▶ 6 [6,8) ─▶ 7      each answers for an interval of distances
 //! ```
 //!
-//! A frame goes once, without an answer: a lost one costs the time until its sender asks
-//! again through the relay, which loses nothing and goes round dead members. Steps are by the
-//! ranks of one epoch; who is in another one drops the frame.
+//! A frame goes once, without an answer. If it is lost, its sender asks again through the relay,
+//! which loses nothing and goes round dead members. Frames go by the ranks of one epoch, and a
+//! member in another epoch drops them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,58 +23,58 @@ use super::message::Message;
 use super::terms::Key;
 use crate::relay::View;
 
-/// The most bytes in a frame, about. Longer messages go by the relay.
+/// The most bytes in a frame, approximately. Longer messages go by the relay.
 const FRAME_BYTES: usize = 32 << 10;
-/// The most messages in a frame up, and the most that wait at a member.
+/// The most letters in a frame up, and the most that wait at a member.
 const LETTERS: usize = 256;
 const WAITING: usize = 4096;
-/// Of how many rows of messages a member counts those that have passed it. Full: the oldest
-/// row is forgotten, and what is left of it waits for the timer.
+/// For how many rows of letters a member counts the letters that have passed. Full: the oldest row
+/// is forgotten, and its remaining letters wait for the timer.
 const ROWS: usize = 1024;
-/// How many linked peers are remembered: links that end because they are idle stay, as they
-/// are made again when a frame goes.
+/// How many linked peers are remembered. A peer whose link ended because it was idle stays
+/// remembered, as the next frame makes the link again.
 const LINKED: usize = 4096;
 
-/// What members pass on to each other.
+/// A frame that members pass on to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Frame<I> {
-    /// Messages of several members to one.
+    /// Letters of several members to one member.
     Up {
-        /// For whom.
+        /// The member that the letters are for.
         to: I,
-        /// The messages.
+        /// The letters themselves.
         letters: Vec<Letter<I>>,
     },
     /// A message to all members of an epoch.
     Down {
-        /// Which epoch.
+        /// The epoch whose ranks it uses.
         epoch: Epoch<I>,
-        /// Who says it.
+        /// The member that sends the message.
         origin: I,
-        /// Its rank.
+        /// The rank of the origin.
         rank: u32,
-        /// The receiver passes it on to those before this distance from the origin.
+        /// The receiver passes the frame on to the members before this distance from the origin.
         end: u32,
-        /// The [`super::Message`], as it is passed on.
+        /// The [`super::Message`], serialised.
         body: Bytes,
     },
 }
 
-/// A message on its way up. Nobody on the way has to read it.
+/// A letter: a message on its way up. Members on the way need not read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Letter<I> {
-    /// Who says it.
+    /// The member that sends it.
     pub from: I,
-    /// The same for all messages that are alike, of which each member sends one. Letters with
-    /// the same row to one receiver wait for each other; one without goes on at once.
+    /// The row of the letter: one number for all letters of the same kind about one operation, of
+    /// which each member sends one. Letters of one row to one receiver wait for each other; a
+    /// letter without a row goes on at once.
     row: Option<u64>,
-    /// The [`super::Message`].
+    /// The [`super::Message`], serialised.
     pub body: Bytes,
 }
 
 impl<I: Id + Serialize> Letter<I> {
-    /// The letter with a message, which waits for those of others that are alike; none if it
-    /// is too long.
+    /// The letter with a message and its row; none if the message is too long.
     pub(super) fn new(from: I, message: &Message<I>) -> Option<Self> {
         let row = message.row().map(|row| {
             let row = postcard::to_stdvec(&row).unwrap_or_default();
@@ -85,19 +85,19 @@ impl<I: Id + Serialize> Letter<I> {
         Some(Self { from, row, body })
     }
 
-    /// The same, to go on at once.
+    /// The same letter without a row, so that it goes on at once.
     pub(super) fn at_once(self) -> Self {
         Self { row: None, ..self }
     }
 }
 
-/// A message as it is passed on, unless it is too long for that.
+/// A message, serialised for a frame; none if it is too long.
 pub(super) fn body_of<I: Serialize>(message: &Message<I>) -> Option<Bytes> {
     let body = postcard::to_stdvec(message).ok()?;
     (body.len() <= FRAME_BYTES).then(|| body.into())
 }
 
-/// The message in a frame, if it makes sense.
+/// The message in a frame, if it can be read.
 pub(super) fn message_of<I: DeserializeOwned>(body: &[u8]) -> Option<Message<I>> {
     match postcard::take_from_bytes(body) {
         Ok((message, [])) => Some(message),
@@ -105,33 +105,33 @@ pub(super) fn message_of<I: DeserializeOwned>(body: &[u8]) -> Option<Message<I>>
     }
 }
 
-/// Letters that are alike to one member.
+/// A row of letters, with its receiver.
 type Row<I> = (I, u64);
 
-/// This member's place in the graph, and what waits here to be passed on.
+/// This member's place in the graph, and the letters that wait here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tree<I> {
     view: Option<View<I>>,
-    /// The peers to which there is a link: a frame to another neighbour would be lost.
+    /// The peers that are linked. A frame to another neighbour would be lost.
     linked: BTreeSet<I>,
     ranks: BTreeMap<I, u32>,
     members: Arc<Vec<Option<I>>>,
     waiting: BTreeMap<I, Vec<Letter<I>>>,
-    /// How many of each row have passed, the oldest row first.
+    /// For each row the members whose letters have passed, the oldest row first.
     passed: VecDeque<(Row<I>, BTreeSet<I>)>,
 }
 
-/// What is to be done with a message that wants to go up.
+/// How a letter goes up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<I> {
     /// Send these frames at once.
     Frames(Vec<(I, Frame<I>)>),
-    /// It waits for others, until the timer.
+    /// The letter waits for others of its row, until the timer fires.
     Waits {
-        /// Nothing else waits yet.
+        /// Whether no letter waited before.
         is_first: bool,
     },
-    /// There is no way up.
+    /// No way leads up from here: this member sends its own letters by the relay.
     NoWay,
 }
 
@@ -147,7 +147,7 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// The epoch's tables are these, and its members, if all are known.
+    /// Set the tables of the epoch, and its members if all are known.
     pub(super) fn set(&mut self, view: View<I>, members: Arc<Vec<Option<I>>>) {
         if !Arc::ptr_eq(&self.members, &members) {
             let named = members.iter().zip(0..);
@@ -159,7 +159,7 @@ impl<I: Id> Tree<I> {
         self.view = Some(view);
     }
 
-    /// Of many peers only the neighbours in the graph are remembered.
+    /// A peer is linked. When many are, only neighbours in the graph are remembered.
     pub(super) fn link_up(&mut self, peer: I) {
         if self.linked.len() >= LINKED
             && let Some(view) = &self.view
@@ -185,14 +185,14 @@ impl<I: Id> Tree<I> {
         self.members.len() as u32
     }
 
-    /// The own view, if the names of its members are known.
+    /// The view of this member, if the names of its members are known.
     fn view(&self) -> Option<&View<I>> {
         let view = self.view.as_ref()?;
         let is_of = view.placement.population.get() == self.population();
         is_of.then_some(view)
     }
 
-    /// Whether exactly these members, this one among them, are those of the epoch.
+    /// Whether these members are exactly those of the epoch. This member is one of them.
     pub(super) fn is_all(&self, members: &[I]) -> bool {
         let is_known = |member: &I| self.ranks.contains_key(member);
         self.view().is_some()
@@ -201,7 +201,7 @@ impl<I: Id> Tree<I> {
             && members.iter().all(is_known)
     }
 
-    /// The frames that take a message to all other members; none if a link for that is missing.
+    /// The frames that take a message to all other members; none if a link is missing.
     pub(super) fn down(&self, me: I, body: &Bytes) -> Option<Vec<(I, Frame<I>)>> {
         let view = self.view()?;
         let all = Stretch {
@@ -214,7 +214,8 @@ impl<I: Id> Tree<I> {
         (frames.len() == count).then_some(frames)
     }
 
-    /// The frames to those behind this member. Members behind a missing link get none; they are asked again by the relay.
+    /// The frames to this member's children in a stretch. Members behind a missing link get none;
+    /// the relay asks them again.
     fn branches(
         &self,
         view: &View<I>,
@@ -249,7 +250,8 @@ impl<I: Id> Tree<I> {
         frames
     }
 
-    /// A frame down has come: what to pass on, if it fits the own tables.
+    /// The frames to pass on after a frame down has come; none if it does not fit this member's
+    /// tables.
     pub(super) fn pass_down(
         &self,
         epoch: &Epoch<I>,
@@ -269,7 +271,7 @@ impl<I: Id> Tree<I> {
         (0 < start && start < end).then(|| self.branches(view, origin, stretch, body))
     }
 
-    /// A letter is to go up to `to`.
+    /// Pass a letter on, up to `to`.
     pub(super) fn up(&mut self, to: I, letter: Letter<I>, gone: &Gone<I>) -> Step<I> {
         let waiting: usize = self.waiting.values().map(Vec::len).sum();
         let Some(behind) = self.behind(to) else {
@@ -296,18 +298,17 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// How many members there are from this one on, away from `to`: those whose messages to it
-    /// pass here.
+    /// How many members, this one included, pass their letters to `to` through here.
     fn behind(&self, to: I) -> Option<usize> {
         let view = self.view()?;
         let population = self.population();
         let distance = distance(*self.ranks.get(&to)?, view.placement.rank.0, population);
-        // Whoever is there itself has nothing to pass on.
+        // At distance 0 this member is the receiver itself.
         let level = (distance > 0).then(|| distance.trailing_zeros())?;
         Some((1_u32 << level).min(population - distance) as usize)
     }
 
-    /// Note that a message of a row has passed; how many members' have.
+    /// Note that the letter of `from` in a row has passed. Returns how many members' letters have.
     fn count(&mut self, row: Row<I>, from: I) -> usize {
         let known = self.passed.iter().position(|(other, _)| *other == row);
         let place = known.unwrap_or_else(|| {
@@ -324,7 +325,7 @@ impl<I: Id> Tree<I> {
         members.len()
     }
 
-    /// The frames with what waits for one member.
+    /// The frames with the letters that wait for one member.
     fn flush(&mut self, to: I, gone: &Gone<I>) -> Vec<(I, Frame<I>)> {
         let Some(letters) = self.waiting.remove(&to) else {
             return Vec::new();
@@ -367,7 +368,7 @@ impl<I: Id> Tree<I> {
         })
     }
 
-    /// Everything that waits goes now.
+    /// The frames with all letters that wait here.
     pub(super) fn flush_all(&mut self, gone: &Gone<I>) -> Vec<(I, Frame<I>)> {
         let all: Vec<I> = self.waiting.keys().copied().collect();
         all.into_iter()
@@ -376,14 +377,14 @@ impl<I: Id> Tree<I> {
     }
 }
 
-/// A stretch of the members as seen from an origin.
+/// A stretch of the members, by distance from an origin.
 #[derive(Clone, Copy)]
 struct Stretch {
-    /// The origin's rank.
+    /// The rank of the origin.
     rank: u32,
-    /// Where this member stands, from the origin.
+    /// The distance of this member from the origin.
     start: u32,
-    /// Where the stretch ends.
+    /// The distance at which the stretch ends.
     end: u32,
 }
 
@@ -391,14 +392,14 @@ const fn distance(from: u32, to: u32, population: u32) -> u32 {
     (to + population - from) % population
 }
 
-/// The lengths of a graph's links: the powers of two below the number of members.
+/// The lengths of the graph's links: the powers of two below the number of members.
 fn steps(population: u32) -> impl Iterator<Item = u32> {
     let powers = (0..u32::BITS).map(|level| 1_u32 << level);
     powers.take_while(move |step| *step < population)
 }
 
 impl<I> Message<I> {
-    /// Whether it may be in a letter.
+    /// Whether this message may travel up in a letter.
     pub(super) const fn goes_up(&self) -> bool {
         matches!(
             self,
@@ -409,7 +410,7 @@ impl<I> Message<I> {
         )
     }
 
-    /// Whether it may go down.
+    /// Whether this message may travel down in a frame.
     pub(super) const fn goes_down(&self) -> bool {
         matches!(
             self,
@@ -417,7 +418,7 @@ impl<I> Message<I> {
         )
     }
 
-    /// Of which row of messages it is, if each member sends one.
+    /// The row of this message: its kind and key, if each member sends one of them.
     const fn row(&self) -> Option<(&'static str, &Key)> {
         match self {
             Self::Arrive { key, .. } | Self::Promise { key, .. } | Self::Vote { key, .. } => {
@@ -518,13 +519,13 @@ mod tests {
         }
     }
 
-    /// If each member sends one message, each passes on one frame, without waiting.
+    /// If each member sends one letter, each passes on one frame, without waiting for the timer.
     #[test]
     fn what_goes_up_comes_in_one_frame_from_each_neighbour() {
         for population in [2, 3, 5, 8, 13, 16, 33, 100] {
             let mut trees = all(population);
             let root = population / 3;
-            // The farthest first, and the other way round.
+            // Send from the farthest member first, then from the nearest first.
             for turn in 0..2 {
                 let mut order: Vec<u32> = (0..population).filter(|m| *m != root).collect();
                 if turn == 1 {
@@ -572,7 +573,7 @@ mod tests {
         };
         assert_eq!(to(&mut tree), [4]);
         assert!(tree.down(6, &body(1)).is_some());
-        // The next best step is 6 → 2; the message down goes by the relay.
+        // The next best step is 6 → 2. The message down goes by the relay.
         tree.link_down(4);
         assert_eq!(to(&mut tree), [2]);
         tree.link_down(2);

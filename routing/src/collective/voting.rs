@@ -1,31 +1,31 @@
-//! One decision among a fixed list of members: ballots, as in Paxos.
+//! One decision among a fixed list of members, by ballots as in Paxos.
 //!
-//! Who coordinates gathers promises for its ballot, proposes, and gathers votes. What a
-//! majority of all members has voted for in one ballot is decided, and no later ballot
-//! can decide anything else: its promises come from a majority too, so one of them names
-//! what was voted for. Members remember their votes in memory only; see [`super::lives`]
-//! for those that were started again.
+//! The coordinator gathers promises for its ballot, proposes, and gathers votes. A proposal is
+//! decided once a majority of all members has voted for it in one ballot. No later ballot can
+//! decide another one. The promises for a later ballot come from a majority too, so one of them
+//! names the decided proposal. Members keep their votes in memory only; for members that were
+//! started again see [`super::lives`].
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of an attempt to decide. Greater ones overrule smaller ones.
+/// The number of an attempt to decide. A greater ballot overrules a smaller one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 pub struct Ballot {
     /// 0 only for the attempt that needs no promises: see [`Ballot::first`].
     pub round: u32,
-    /// Who attempts it, by its place in the list.
+    /// The place in the list of the member that attempts it.
     pub proposer: u32,
-    /// Which life of it, so that no two lives have a ballot in common.
+    /// The life of that member, so that no two lives use the same ballot.
     pub boot: u64,
 }
 
 impl Ballot {
-    /// The attempt of the member that coordinates before all others, if no earlier life of it
-    /// can have attempted it. No smaller ballot exists, so nobody can have voted in one and no
+    /// The ballot of the member that coordinates before all others, if certainly no earlier life of
+    /// it has used one. No smaller ballot exists, so no member can have voted in one, and no
     /// promises are needed.
     pub const fn first(proposer: u32, boot: u64) -> Self {
         Self {
@@ -35,10 +35,10 @@ impl Ballot {
         }
     }
 
-    /// The greatest round. Honest members count up from 1 and never get there.
+    /// The greatest round. Honest members count up from 1 and never reach it.
     pub const MAX_ROUND: u32 = u32::MAX / 2;
 
-    /// Whether the member at this place may have attempted it.
+    /// Whether the member at this place may have made this ballot.
     pub const fn is_of(self, member: u32) -> bool {
         self.proposer == member && self.round <= Self::MAX_ROUND
     }
@@ -49,7 +49,7 @@ pub const fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
-/// What one member has promised and voted for.
+/// An acceptor: the promises and votes of one member.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acceptor<P> {
     promised: Option<Ballot>,
@@ -66,29 +66,29 @@ impl<P> Default for Acceptor<P> {
 }
 
 impl<P: Clone + PartialEq> Acceptor<P> {
-    /// Whether it has neither promised nor voted.
+    /// Whether the member has neither promised nor voted.
     pub const fn is_untouched(&self) -> bool {
         self.promised.is_none()
     }
 
-    /// What it voted for last.
+    /// The last vote: its ballot and proposal.
     pub const fn voted(&self) -> Option<&(Ballot, P)> {
         self.voted.as_ref()
     }
 
-    /// The greatest ballot that it has met.
+    /// The greatest ballot that the member has promised or voted in.
     pub const fn promised(&self) -> Option<Ballot> {
         self.promised
     }
 
-    /// Promise to vote in no smaller ballot, and say what was voted for; or name the
-    /// greater ballot that was promised already.
+    /// Promise to vote in no smaller ballot, and return the last vote. If a greater ballot was
+    /// promised already, return that ballot as the error.
     pub fn promise(&mut self, ballot: Ballot) -> Result<Option<&(Ballot, P)>, Ballot> {
         self.meet(ballot)?;
         Ok(self.voted.as_ref())
     }
 
-    /// Vote; or name the greater ballot that was promised already.
+    /// Vote for a proposal. If a greater ballot was promised already, return it as the error.
     pub fn vote(&mut self, ballot: Ballot, proposal: &P) -> Result<(), Ballot> {
         self.meet(ballot)?;
         self.voted = Some((ballot, proposal.clone()));
@@ -106,26 +106,26 @@ impl<P: Clone + PartialEq> Acceptor<P> {
     }
 }
 
-/// The members that have answered one ballot, each with its life. An answer does not count
-/// if a later life of its member is known.
+/// The answers to one ballot: the members that have answered, each with its life. An answer does
+/// not count if a later life of its member is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Count {
     lives: BTreeMap<u32, u64>,
 }
 
 impl Count {
-    /// Note an answer of a member's life.
+    /// Note the answer of one life of a member.
     pub fn note(&mut self, member: u32, boot: u64) {
         let known = self.lives.entry(member).or_insert(boot);
         *known = boot.max(*known);
     }
 
-    /// Whether that member has answered.
+    /// Whether this member has answered.
     pub fn has(&self, member: u32) -> bool {
         self.lives.contains_key(&member)
     }
 
-    /// How many answers count, by the lives that are known to be the latest.
+    /// How many answers count: those whose life is not older than the member's latest known one.
     pub fn valid(&self, latest: &BTreeMap<u32, u64>) -> usize {
         let is_valid = |(member, boot): &(&u32, &u64)| {
             latest.get(member).is_none_or(|latest| **boot >= *latest)
@@ -137,21 +137,21 @@ impl Count {
 /// One attempt of this member to have something decided.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Poll<P> {
-    /// Its number.
+    /// The ballot of the attempt.
     pub ballot: Ballot,
-    /// How many members there are.
+    /// How many members the list has.
     members: usize,
-    /// Greatest ballot and proposal that a promise named.
+    /// The vote with the greatest ballot that a promise named.
     voted_before: Option<(Ballot, P)>,
-    /// What is proposed, once promises suffice.
+    /// The proposal, once enough members have promised.
     proposal: Option<P>,
     answers: Count,
-    /// The latest lives of members that were started again, by all answers.
+    /// The latest known lives of members that were started again, from all answers.
     latest: BTreeMap<u32, u64>,
 }
 
 impl<P: Clone + PartialEq> Poll<P> {
-    /// An attempt that needs no promises and proposes at once.
+    /// An attempt with [`Ballot::first`], which needs no promises and proposes at once.
     pub fn first(proposer: u32, boot: u64, members: usize, proposal: P) -> Self {
         Self {
             proposal: Some(proposal),
@@ -171,17 +171,17 @@ impl<P: Clone + PartialEq> Poll<P> {
         }
     }
 
-    /// What is proposed, once it is.
+    /// The proposal, once there is one.
     pub const fn proposal(&self) -> Option<&P> {
         self.proposal.as_ref()
     }
 
-    /// Whether that member has answered the question that is open.
+    /// Whether this member has answered the open question.
     pub fn has_answered(&self, member: u32) -> bool {
         self.answers.has(member)
     }
 
-    /// Which lives follow others, as the sender of an answer knows.
+    /// Note the later lives that the sender of an answer knows of.
     pub fn note_lives(&mut self, lives: impl IntoIterator<Item = (u32, u64)>) {
         let members = self.members as u32;
         for (member, boot) in lives.into_iter().filter(|(member, _)| *member < members) {
@@ -190,8 +190,9 @@ impl<P: Clone + PartialEq> Poll<P> {
         }
     }
 
-    /// A promise, with what its sender voted for before. Once they suffice, what is to be
-    /// proposed: what was voted for in the greatest ballot, else what `own` makes.
+    /// Count a promise, with the last vote of its sender. Once promises suffice, returns the
+    /// proposal to vote on: that of the vote with the greatest ballot, or else the one that `own`
+    /// makes.
     pub fn on_promise(
         &mut self,
         member: u32,
@@ -219,7 +220,7 @@ impl<P: Clone + PartialEq> Poll<P> {
         self.proposal.as_ref()
     }
 
-    /// A vote. Whether the proposal is decided.
+    /// Count a vote. Returns whether the proposal is decided.
     pub fn on_vote(&mut self, member: u32, boot: u64) -> bool {
         if self.proposal.is_none() {
             return false;

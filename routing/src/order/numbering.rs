@@ -1,4 +1,4 @@
-//! The origin's count of each of its streams.
+//! The origin's counts of its streams.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use super::Order;
 use crate::relay::Destination;
 use crate::topic::Topic;
 
-/// What the next message of each stream is numbered.
+/// The next number of each stream.
 ///
-/// At most [`Numbering::MAX_STREAMS`], with [`Numbering::MAX_NAMES`] destinations in all,
-/// and those of open messages beyond that. Of further ones the stream that was used longest
-/// ago is forgotten, if its last message is not open any more: goes it on, it is another
-/// stream, which begins at 0. So nothing seems missing that is not; what the forgotten one
-/// lost at its end nobody is told of, and an earlier one of it that is still on its way
-/// has no order with those of the other.
+/// There are at most [`Numbering::MAX_STREAMS`] streams, with [`Numbering::MAX_NAMES`] destinations
+/// in all; streams with open messages may exceed these bounds. Full: the stream that was used
+/// longest ago is forgotten, if its last message is not open any more. When it is used again it is
+/// another stream, which begins at 0. So no receiver misses a message that was never sent. There
+/// are two costs. No receiver learns of messages that were lost at the end of the forgotten stream.
+/// Its messages that are still on their way are not ordered with those of the new stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Numbering<I> {
     streams: BTreeMap<(Topic, Vec<I>), Stream>,
@@ -26,14 +26,16 @@ pub(crate) struct Numbering<I> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Stream {
     next: Order,
-    /// The sequence of the packet that was numbered last.
+    /// The sequence of the last packet that was numbered in the stream.
     last: u64,
 }
 
 impl<I: Id> Numbering<I> {
-    /// A guess: more topics than a process uses at a time, and more than packets are open.
+    /// The most streams. A guess: more topics than a process uses at a time, and more than packets
+    /// are open. If it is too small, streams begin again and receivers see no loss at their ends.
     pub(crate) const MAX_STREAMS: usize = 1024;
-    /// A guess: a megabyte of 16-byte ids.
+    /// The most destinations of all streams together. A guess: a megabyte of 16-byte ids. If it is
+    /// too small, streams begin again as above.
     pub(crate) const MAX_NAMES: usize = 65_536;
 
     pub(crate) const fn new() -> Self {
@@ -44,16 +46,16 @@ impl<I: Id> Numbering<I> {
         }
     }
 
-    /// The place of the next message on this topic to these destinations, until
-    /// [`Numbering::number`] gives it away.
+    /// The place of the next message on this topic to these destinations. It is not taken until
+    /// [`Numbering::number`] is called.
     pub(crate) fn next_of(&self, topic: &Topic, to: &Destination<I>) -> Order {
         let known = self.streams.get(&key_of(topic, to));
         known.map_or_else(|| self.first(), |stream| stream.next)
     }
 
-    /// `count` messages that go in the packet `sequence` have the next places; `is_open`
-    /// says of which sequences the messages are open. Returns the place of the first, and
-    /// how many streams were forgotten.
+    /// Take the next places for `count` messages in the packet `sequence`. `is_open` tells whether
+    /// the messages of a sequence are open. Returns the first place, and how many streams were
+    /// forgotten.
     pub(crate) fn number(
         &mut self,
         (topic, to): (&Topic, &Destination<I>),
@@ -80,7 +82,7 @@ impl<I: Id> Numbering<I> {
         (order, forgotten)
     }
 
-    /// Where a stream that is new begins.
+    /// The first place of a new stream.
     const fn first(&self) -> Order {
         Order {
             stream: self.begun,
@@ -88,7 +90,7 @@ impl<I: Id> Numbering<I> {
         }
     }
 
-    /// Whether there is no room for one more.
+    /// Whether there is no room for another stream.
     fn is_full(&self) -> bool {
         self.streams.len() >= Self::MAX_STREAMS || self.names > Self::MAX_NAMES
     }
@@ -106,10 +108,10 @@ impl<I: Id> Numbering<I> {
     }
 }
 
-/// A stream's topic and destinations, none if it is to all.
+/// The topic of a stream and its destinations; no destinations if it goes to all.
 fn key_of<I: Id>(topic: &Topic, to: &Destination<I>) -> (Topic, Vec<I>) {
     let mut names = match to {
-        // Never an empty list of destinations.
+        // A list of destinations is never empty, so an empty one can stand for all.
         Destination::All | Destination::AllBut(_) => Vec::new(),
         Destination::Peers(peers) => peers.clone(),
     };
@@ -163,7 +165,7 @@ mod tests {
         }
     }
 
-    /// And one that is open is not forgotten, however long ago it was used.
+    /// A stream whose last message is open is not forgotten, however long ago it was used.
     #[test]
     fn streams_are_bounded_and_one_that_is_forgotten_goes_on_as_another() {
         let most = Numbering::<u32>::MAX_STREAMS as u64;

@@ -1,77 +1,76 @@
-//! A receiver's side: messages as they come, sorted by what their origins numbered.
+//! The sorter at a receiver: it brings the messages of each stream into the order of their numbers.
 //!
-//! Like a reader of a serial in a paper that comes by post: the fourth part is laid aside
-//! while the third is awaited, for a time and on a shelf of limited length; then the reader
-//! goes on and knows that one is missing. Should it come yet, it is read all the same, as
-//! *late*.
+//! It works like a reader of a serial that comes by post. The fourth part is laid aside while the
+//! third is awaited, for a limited time and on a shelf of limited length. Then the reader goes on,
+//! and knows that a part is missing. If the part still comes it is read all the same, as *late*.
 //!
-//! Nothing is dropped and nothing is passed over without a word: each message that is put
-//! in comes out once, and what is missing between two is told with the second.
+//! No message is dropped: each one that is put in comes out once. With each message comes the
+//! number of those that are missing right before it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much may be held, and for how long.
+/// The bounds on the messages that are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bounds {
-    /// How many messages of all streams are held; of more, the one that came first goes
-    /// out, with those before it.
+    /// How many messages of all streams are held. Full: the oldest arrival goes out, with all
+    /// earlier messages of its stream.
     pub messages: usize,
-    /// How many bytes they have; one is held however long it is.
+    /// How many bytes the held messages have. A single message is held whatever its length.
     pub bytes: usize,
-    /// How many streams are known, at least 1; of more, the one that has been silent for
-    /// longest is forgotten. Goes it on, it seems to begin there.
+    /// How many streams are known, at least 1. Full: the stream that has been silent longest is
+    /// forgotten. If it goes on, it is treated as a new one.
     pub streams: usize,
-    /// How long a message is held for those that are missing before it.
+    /// How long a message is held while earlier ones are missing.
     pub time: Duration,
 }
 
-/// Where a message belongs.
+/// The place and size of a message that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Arrival<K> {
-    /// In which stream.
+    /// The stream of the message.
     pub stream: K,
-    /// Its place there.
+    /// Its number in the stream.
     pub number: u64,
-    /// Nothing before it in its stream is on its way any more. Believed of streams that
-    /// are new here, and not of others: what their origin keeps may come yet.
+    /// No earlier message of the stream is on its way any more. This is heeded only when the stream
+    /// is new here: in a known stream a message that its origin keeps may still come.
     pub is_settled_before: bool,
-    /// What it takes of [`Bounds::bytes`].
+    /// How many bytes it counts in [`Bounds::bytes`].
     pub bytes: usize,
 }
 
-/// A message in its place.
+/// A message that goes out in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sorted<T> {
-    /// How many are missing right before it: they were lost, or will come late.
+    /// How many messages are missing right before it. They were lost or will come late.
     pub missing: u64,
-    /// It was said to be missing, or has the number of another.
+    /// It comes after it was reported missing, or has the number of another message.
     pub is_late: bool,
-    /// The message.
+    /// The message itself.
     pub item: T,
 }
 
-/// What happened so far.
+/// Counts of events so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
-    /// Places where something was missing.
+    /// How often messages were missing before one that went out.
     pub gaps: u64,
     /// Messages that came late.
     pub late: u64,
-    /// Messages that went out because too many were held.
+    /// Messages that went out early because too many were held.
     pub crowded: u64,
     /// Streams that were forgotten because there were too many.
     pub forgotten: u64,
 }
 
-/// Sorts by streams of type `K`.
+/// Sorts messages of streams with keys of type `K`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sorter<K, T> {
     bounds: Bounds,
     streams: BTreeMap<K, Stream>,
-    /// By when something of them came last: of each stream one.
+    /// The streams by their last arrivals, the most silent first.
     silent: BTreeMap<u64, K>,
-    /// In the order in which they came.
+    /// The held messages by the number of their arrival.
     held: BTreeMap<u64, Held<K, T>>,
     bytes: usize,
     arrivals: u64,
@@ -80,11 +79,11 @@ pub struct Sorter<K, T> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Stream {
-    /// What goes out next.
+    /// The number of the message that goes out next.
     next: u64,
-    /// Which arrivals have which number, of those that are held.
+    /// The arrivals of the held messages, by their number in the stream.
     waiting: BTreeMap<u64, u64>,
-    /// The last arrival.
+    /// The last arrival of the stream.
     last: u64,
 }
 
@@ -98,7 +97,7 @@ struct Held<K, T> {
 }
 
 impl<K: Copy + Ord, T> Sorter<K, T> {
-    /// One that has seen nothing.
+    /// A sorter that has seen no message.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -111,15 +110,16 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         }
     }
 
-    /// A message has come at `now`, a time since any fixed instant. `out` gets what goes
-    /// out for that.
+    /// A message has come at `now`, a time since any fixed instant. Messages that go out are added
+    /// to `out`.
     pub fn take(&mut self, now: Duration, arrival: Arrival<K>, item: T, out: &mut Vec<Sorted<T>>) {
         self.hold(now, arrival, item, out);
         self.relieve(out);
     }
 
-    /// As [`Sorter::take`], but more may be held than the bounds allow: who has more to
-    /// put in at once does not want to hear that something is missing which is among it.
+    /// As [`Sorter::take`], but more may be held than the bounds allow. A caller puts in several
+    /// messages that came together, so that none of them is reported missing, and then calls
+    /// [`Sorter::relieve`].
     pub fn hold(&mut self, now: Duration, arrival: Arrival<K>, item: T, out: &mut Vec<Sorted<T>>) {
         let Arrival { stream, number, .. } = arrival;
         let is_new = self.touch(stream, out);
@@ -151,7 +151,7 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         }
     }
 
-    /// What is held beyond the bounds goes out.
+    /// Let messages go out until the bounds hold.
     pub fn relieve(&mut self, out: &mut Vec<Sorted<T>>) {
         while self.is_crowded() {
             self.counts.crowded += 1;
@@ -159,20 +159,20 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         }
     }
 
-    /// It is `now`: what was held for long enough goes out.
+    /// Let the messages go out that have been held long enough at `now`.
     pub fn expire(&mut self, now: Duration, out: &mut Vec<Sorted<T>>) {
         while self.next_deadline().is_some_and(|until| until <= now) {
             self.release_oldest(out);
         }
     }
 
-    /// When [`Sorter::expire`] has something to do, if nothing else comes.
+    /// When [`Sorter::expire`] next has something to do, unless more messages come.
     pub fn next_deadline(&self) -> Option<Duration> {
         let oldest = self.held.values().next()?;
         Some(oldest.since.saturating_add(self.bounds.time))
     }
 
-    /// Nothing more will come: everything goes out.
+    /// No more messages will come: let all go out.
     pub fn finish(&mut self, out: &mut Vec<Sorted<T>>) {
         while !self.held.is_empty() {
             self.release_oldest(out);
@@ -184,23 +184,23 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         self.held.len()
     }
 
-    /// Whether none is held.
+    /// Whether no message is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// What happened so far.
+    /// The counts of events so far.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Whether more is held than the bounds allow.
+    /// Whether more messages are held than the bounds allow.
     pub fn is_crowded(&self) -> bool {
         let is_long = self.bytes > self.bounds.bytes && self.held.len() > 1;
         self.held.len() > self.bounds.messages || is_long
     }
 
-    /// Something of a stream has come; whether it is the first.
+    /// Note an arrival in a stream. Returns whether the stream is new.
     fn touch(&mut self, key: K, out: &mut Vec<Sorted<T>>) -> bool {
         self.arrivals += 1;
         if let Some(stream) = self.streams.get_mut(&key) {
@@ -238,8 +238,8 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         }
     }
 
-    /// What is held of a stream up to this number goes out, and what follows it without
-    /// a hole.
+    /// Let the held messages of a stream go out up to the number `through`, and those that follow
+    /// without a hole.
     fn release(&mut self, key: K, through: u64, out: &mut Vec<Sorted<T>>) {
         let Some(stream) = self.streams.get_mut(&key) else {
             return;

@@ -1,4 +1,4 @@
-//! What relays say to each other.
+//! The messages that relays send to each other.
 
 use binomesh_overlay::{Epoch, Id, Rank};
 use serde::{Deserialize, Serialize};
@@ -6,82 +6,84 @@ use serde::{Deserialize, Serialize};
 use super::{Errand, Exception, Packet, Part, Refusal, Span};
 use crate::strategy::Strategy;
 
-/// Which stream a message belongs to.
+/// The class of a message: which stream of a link carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Acknowledgements and roster queries: small, never behind payloads.
+    /// Acknowledgements and roster queries. They are small and never wait behind payloads.
     Control,
-    /// User packets.
+    /// Packets with payloads of users.
     Packet,
 }
 
 /// One message between two relays.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// A copy of a published message, with a part to answer for.
+    /// A copy of a published message, with a part that the receiver shall answer for.
     Packet(Box<Packet<I>>),
-    /// I have it and answer for this part. Sent again when something in the part
-    /// is late, so that one late member does not leave the others in doubt.
+    /// I have the packet and answer for this part. Custody is sent again when members of the part
+    /// are late, so that one late member does not leave the others in doubt.
     Custody {
-        /// What I answer for.
+        /// The errand that the sender has taken.
         errand: Errand<I>,
-        /// All of the part but these has delivered; at most
+        /// The positions that have not delivered yet; all others of the part have. At most
         /// [`Message::MAX_PENDING`] spans.
         pending: Vec<Span>,
     },
-    /// Every member of this part has delivered, but for the exceptions.
+    /// Every member of this part has delivered, except for `exceptions`.
     Done {
-        /// What is done.
+        /// The errand that is done.
         errand: Errand<I>,
-        /// Who is not known to have delivered; at most [`Message::MAX_EXCEPTIONS`].
+        /// Members that may not have delivered; at most [`Message::MAX_EXCEPTIONS`].
         exceptions: Vec<Exception<I>>,
-        /// How many re-delegations it took.
+        /// How many re-delegations it needed.
         redelegated: u32,
-        /// From whom parts were taken on the way, dead or late; at most
-        /// [`Message::MAX_REPLACED`], others are not named.
+        /// Members from which a part was taken because they were dead or late. At most
+        /// [`Message::MAX_REPLACED`]; more are not named.
         replaced: Vec<I>,
     },
     /// I do not answer for this part.
     Refused {
-        /// What is refused.
+        /// The errand that is refused.
         errand: Errand<I>,
-        /// Why.
+        /// The reason of the refusal.
         reason: Refusal,
     },
-    /// How is this errand? Answered by custody, done or a refusal: it repairs a
-    /// lost acknowledgement and offers a payload before it is sent again, or to somebody else.
+    /// A question about the state of this errand. The answer is custody, done or a refusal. The
+    /// question replaces a lost acknowledgement, and offers a payload before it is sent again or to
+    /// another member.
     Inquire {
-        /// What is asked about.
+        /// The errand in question.
         errand: Errand<I>,
-        /// Who is meant at the start of a range; `None` if whoever stands there is.
+        /// The peer that is meant at the start of a range; `None` if it is for whichever peer
+        /// stands there.
         name: Option<I>,
     },
-    /// I am your child, or the one beside you, in the sibling tree of this epoch
-    /// ([SFT06] §3.1, `hello`): this link stays while the epoch does.
+    /// I am your child, or your neighbour in a ring, in the sibling tree of this epoch ([SFT06]
+    /// §3.1, `hello`). This link stays as long as the epoch.
     Hello {
-        /// In which numbering.
+        /// The epoch of the tree.
         epoch: Epoch<I>,
-        /// The sender's rank in it.
+        /// The sender's rank in that epoch.
         rank: Rank,
-        /// Of which tree.
+        /// The fanout of the tree.
         fanout: u32,
     },
     /// Which peers hold `count` ranks from `start` on?
     RosterAsk {
-        /// In which numbering.
+        /// The epoch that the ranks belong to.
         epoch: Epoch<I>,
         /// The first rank.
         start: Rank,
-        /// How many; at most [`Message::MAX_ROSTER`] are told.
+        /// How many ranks; at most [`Message::MAX_ROSTER`] are answered.
         count: u32,
     },
-    /// The peers of the ranks from `start` on.
+    /// The answer: the peers at the ranks from `start` on.
     RosterTell {
-        /// In which numbering.
+        /// The epoch that the ranks belong to.
         epoch: Epoch<I>,
         /// The first rank.
         start: Rank,
-        /// Its holder and the next ones, at most [`Message::MAX_ROSTER`].
+        /// The holders of the first rank and the next ones; at most [`Message::MAX_ROSTER`].
         peers: Vec<I>,
     },
 }
@@ -96,8 +98,8 @@ impl<I> Message<I> {
     /// The most peers in one roster answer.
     pub const MAX_ROSTER: usize = 256;
 
-    /// The peers that this message introduces: the receiver may want to speak to
-    /// them, so the transport tells it where they are.
+    /// The peers that this message introduces. The receiver may want to reach them, so the
+    /// transport sends their addresses along.
     pub fn introduces(&self) -> Vec<I>
     where
         I: Copy,
@@ -108,7 +110,7 @@ impl<I> Message<I> {
         }
     }
 
-    /// Which stream it belongs to.
+    /// The class of this message.
     pub const fn class(&self) -> Class {
         match self {
             Self::Packet(_) => Class::Packet,
@@ -116,7 +118,7 @@ impl<I> Message<I> {
         }
     }
 
-    /// Whether it is sent only in answer to something.
+    /// Whether this message is only sent as an answer.
     pub const fn is_answer(&self) -> bool {
         matches!(
             self,
@@ -143,8 +145,8 @@ impl<I> Message<I> {
 }
 
 impl<I: Id> Message<I> {
-    /// Whether all lists and numbers are within their bounds; the first that is not. What
-    /// is read from a peer is checked once, by the codec.
+    /// Check that all lists and numbers are within their bounds; the error is the first that is
+    /// not. The codec calls this once for each message from a peer.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let holds = |field: &'static str, is_good: bool| match is_good {
             true => Ok(()),

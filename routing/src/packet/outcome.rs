@@ -1,4 +1,4 @@
-//! Who was not reached and why, and why a relay refuses.
+//! Members that were not reached and the reasons, and why a relay refuses.
 
 use binomesh_overlay::named;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Span;
 
 named! {
-    /// Whether a member that was not reached said no, or may have been reached.
+    /// Whether a member that was not reached has refused, or may still have delivered.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum State {
         /// It said no and did not deliver.
@@ -17,7 +17,7 @@ named! {
 }
 
 named! {
-    /// Why a member is refused or unconfirmed.
+    /// Why a member refused or is unconfirmed.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Reason {
         /// A verdict says that it is down, or the newest epoch is without it.
@@ -50,8 +50,8 @@ named! {
 }
 
 named! {
-    /// What the origin wants to know of each member. The relay carries the question; the
-    /// answer is for the member's node to send.
+    /// The confirmation that the origin wants from each member. The relay carries the question;
+    /// each member's node sends the answer.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Confirmation {
         /// That its node has the message: the receipt says so, and nothing is answered.
@@ -63,7 +63,7 @@ named! {
     }
 }
 
-/// The first: that the node has it.
+/// The default is `Relayed`: the node has the message.
 impl Default for Confirmation {
     fn default() -> Self {
         Self::ALL[0]
@@ -86,13 +86,13 @@ impl std::str::FromStr for Confirmation {
 /// Members of a part that are not known to have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Exception<I> {
-    /// Which distances; a refusal names exactly one.
+    /// The positions that are concerned; a refusal names exactly one.
     pub span: Span,
-    /// Who that is, if known.
+    /// The peer at that position, if known.
     pub peer: Option<I>,
-    /// What is known.
+    /// Whether it refused or is unconfirmed.
     pub state: State,
-    /// Why.
+    /// The reason of that state.
     pub reason: Reason,
 }
 

@@ -1,22 +1,21 @@
-//! What one packet carries: the payload of a message, or of several in a row.
+//! The payloads in a packet: that of one message, or those of several in a row.
 //!
-//! A relay's work is the same for a packet with one short message or with fifty. So an
-//! origin with more messages than it may have packets open sends several in one, and
-//! whoever delivers takes them apart again, each with a sequence of its own. What becomes
-//! of a packet becomes of all of them: a member that takes no payload as long as the
-//! longest refuses the others with it.
+//! A packet with one short message costs a relay as much as a packet with fifty. So an origin with
+//! more messages than it may have open packets puts several into one. The receiver takes them apart
+//! again, each with a sequence of its own. All messages of a packet share its fate: a member whose
+//! bound is below the longest payload refuses the others with it.
 
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-/// The payloads of messages with consecutive sequences, laid end to end.
+/// The payloads of messages with consecutive sequences, end to end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Payloads {
-    /// Where each payload but the last ends.
+    /// The end of each payload but the last.
     cuts: Vec<u32>,
-    /// No part of the serialised head: it follows that uncopied, see [`crate::wire`].
+    /// The bytes are no part of the serialised head. They follow it uncopied, see [`crate::wire`].
     #[serde(skip)]
     bytes: Bytes,
 }
@@ -27,8 +26,7 @@ impl Payloads {
     /// The most bytes that several payloads have together; one alone may be longer.
     pub const MAX_BYTES: usize = 256 << 10;
 
-    /// These payloads, in order; none if there are none, or more than may travel
-    /// together.
+    /// Join these payloads in order. `None` if there are none, or more than one packet may have.
     pub fn join(payloads: &[Bytes]) -> Option<Self> {
         if let [alone] = payloads {
             return Some(alone.clone().into());
@@ -50,22 +48,22 @@ impl Payloads {
         })
     }
 
-    /// How many messages they are of.
+    /// How many messages these payloads belong to.
     pub fn count(&self) -> u64 {
         self.cuts.len() as u64 + 1
     }
 
-    /// How many bytes they have together.
+    /// How many bytes all payloads have together.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is not a byte.
+    /// Whether all payloads together have no byte.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// All of it.
+    /// The bytes of all payloads.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -75,12 +73,12 @@ impl Payloads {
         self.ranges().map(|range| self.bytes.slice(range))
     }
 
-    /// How long the longest is.
+    /// The length of the longest payload.
     pub fn longest(&self) -> usize {
         self.ranges().map(|range| range.len()).max().unwrap_or(0)
     }
 
-    /// Where each is; the cuts were checked when they came here.
+    /// The range of each payload. The cuts were checked when they came from a peer.
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let cuts = || self.cuts.iter().map(|cut| *cut as usize);
         let starts = [0].into_iter().chain(cuts());
@@ -88,7 +86,7 @@ impl Payloads {
         starts.zip(ends).map(|(start, end)| start..end)
     }
 
-    /// The bytes behind a head that was read; whether the cuts fit them.
+    /// Set the bytes that follow a head from a peer. Returns whether the cuts fit them.
     pub(crate) fn fill(&mut self, bytes: Bytes) -> bool {
         let in_order = self.cuts.is_sorted();
         let fits = |end: &u32| *end as usize <= bytes.len();
@@ -99,7 +97,7 @@ impl Payloads {
         is_good
     }
 
-    /// Forget the bytes.
+    /// Forget the cuts and bytes.
     pub(crate) fn clear(&mut self) {
         self.cuts = Vec::new();
         self.bytes = Bytes::new();

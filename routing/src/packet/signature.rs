@@ -1,11 +1,11 @@
-//! What an origin's signature is about, and how it travels.
+//! The signature of an origin: which content it covers, and how it travels.
 //!
-//! Signed is what no copy may change: the name of the first message, how many there are
-//! and where each ends, topic, place in an order, question and bytes. Not signed is what changes on the way:
-//! epoch, strategy, round and part, ranks, names, the mark, and whether it is kept by now.
+//! It covers everything that no copy may change: the name of the first message, the number of
+//! messages and the end of each, topic, order, confirmation and bytes. It does not cover what
+//! changes on the way: epoch, strategy, round, part, ranks, names, `closed_below` and `is_kept`.
 //!
-//! Not here: keys, certificates and their judgement. The relay hands a signature on as it
-//! came, and [`crate::Input::Unproven`] tells it of a copy whose signature is not good.
+//! Not here: keys, certificates and their judgement. The relay hands a signature on as it came.
+//! [`crate::Input::Unproven`] reports a copy whose signature is wrong.
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
@@ -14,21 +14,21 @@ use serde::{Deserialize, Serialize};
 use super::{Confirmation, EncodeError, PacketId, Payloads, Topic};
 use crate::order::Order;
 
-/// Who vouches for the content of a packet, in bytes that hosts agree on. Clones share
+/// A signature and the certificate for it, in bytes whose form the hosts agree on. Clones share
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signature(Bytes);
 
 impl Signature {
-    /// The longest one: with the largest lists the head stays below its bound.
+    /// The longest signature. Even with the largest lists the head stays below its bound.
     pub const MAX_BYTES: usize = 9 << 10;
 
-    /// These bytes, if they are not too many, nor none.
+    /// A signature of these bytes; `None` if they are too many or none.
     pub fn new(bytes: Bytes) -> Option<Self> {
         Some(Self(bytes)).filter(Self::is_within_bounds)
     }
 
-    /// The bytes.
+    /// The bytes of the signature.
     pub const fn bytes(&self) -> &Bytes {
         &self.0
     }
@@ -38,32 +38,32 @@ impl Signature {
     }
 }
 
-/// The key has failed, so there is no signature where one is wanted.
+/// The key failed, so there is no signature although the settings want one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key does not sign")]
 pub struct SigningFailed;
 
-/// What is signed of a packet.
+/// The content of a packet that its origin signs.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a, I> {
-    /// The name of the first message in it.
+    /// The name of the first message in the packet.
     pub id: PacketId<I>,
-    /// What its origin wants to know of each member.
+    /// The confirmation that the origin wants from each member.
     pub confirmation: Confirmation,
-    /// What it is about.
+    /// The topic of the message.
     pub topic: &'a Topic,
-    /// Where it stands among its origin's others, if they are to come in order.
+    /// The place of the message in its stream, if it is published in order.
     pub order: Option<Order>,
-    /// The user's bytes.
+    /// The payloads of the users.
     pub payloads: &'a Payloads,
 }
 
 impl<I: Id + Serialize> Content<'_, I> {
-    /// No other hash of this project has this context, and no other content this digest.
+    /// The context of the hash. No other hash of this project uses it.
     const CONTEXT: &'static str = "binomesh relay 7: content of a packet, signed by its origin";
 
-    /// Its digest: of everything but the bytes in postcard, which ends where it ends, and
-    /// then of the bytes.
+    /// The digest of the content: first of everything but the bytes, in postcard, which marks its
+    /// own end, and then of the bytes.
     pub fn digest(&self) -> Result<[u8; 32], EncodeError> {
         let head = (
             self.id,
@@ -115,8 +115,8 @@ mod tests {
         content.digest().unwrap()
     }
 
-    /// Whatever of the content is another, the digest is another: no two of these are
-    /// equal, though the bytes of some laid end to end are.
+    /// Any change of the content changes the digest. No two of these contents are equal, although
+    /// some have the same bytes end to end.
     #[test]
     fn all_of_the_content_counts() {
         use Confirmation::{Acknowledged, Relayed};
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(all[0], digest((1, 2, 3), Relayed, "t", &[b"ab"]));
     }
 
-    /// Nodes of one version agree on it.
+    /// The digest is the same at all nodes of one version.
     #[test]
     fn the_digest_does_not_change() {
         let digest = digest(

@@ -1,13 +1,13 @@
-//! Router `aware`: [SFT06] §3.2, the third algorithm. A shortest path in the tree
+//! Router `aware`: [SFT06] §3.2, the third algorithm. It follows a shortest path in the tree
 //! without the ranks that the header says are dead.
 //!
-//! The paper searches breadth first, which costs O(N) at every hop. The search
-//! here is goal-directed and finds paths of the same length.
+//! The paper searches breadth first, which costs O(N) at every hop. The search here is
+//! goal-directed and finds paths of the same length.
 //!
-//! Departure: a packet may go back before all else has been tried. When somebody is
-//! found dead, what was a way forward may have become a dead end, and the shortest
-//! path leads back; with the transit list alone it must not, and single packets
-//! stray (N = 64, k = 4, one dead: 20 hops at most instead of 9).
+//! Departure: a packet may go back before all other neighbours have been tried. When a rank is
+//! found dead, the way forward may become a dead end, and the shortest path leads back. The transit
+//! list alone forbids going back, and then single packets go astray (N = 64, k = 4, one dead: 20
+//! hops at most instead of 9).
 
 mod obstacles;
 mod search;
@@ -19,8 +19,8 @@ use crate::shape::Shape;
 
 pub use search::first_hop;
 
-/// The first step of a shortest path round the dead, and round where the packet
-/// has been; none if there is no such path.
+/// The router that takes the first step of a shortest path round the dead ranks and those on the
+/// transit list; none if there is no such path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Aware;
 
@@ -40,7 +40,7 @@ impl Router for Aware {
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
         let first_hop = |obstacles| first_hop(step.shape, step.here, step.to, obstacles);
         if step.sender.is_some() {
-            // The ranks on the way back are no obstacles, but must be gone back by one
+            // The ranks on the way back are no obstacles, but the packet must go back over them one
             // after the other.
             let (next, _) = first_hop([step.dead, step.closed])?;
             if Some(next) == step.sender || !step.visited.contains(next) {

@@ -1,23 +1,22 @@
 //! Routers `basic` and `basic-least`: [SFT06] Algorithm 1, in its two readings.
 //!
-//! "Compute cost" walks by a rule from the neighbour to the destination and counts.
-//! `basic` takes the step that the rule takes, "a direction toward the
-//! destination"; `basic-least` takes "a neighbour which has the lowest cost". They
-//! are not the same: the rule crosses the ring on the shallower of both levels,
-//! which on the last one is O(N) long, while the parent of the same node has a
-//! k-th of that to go.
+//! "Compute cost" walks by a rule from the neighbour to the destination and counts the steps.
+//! `basic` takes the step that the rule takes, "a direction toward the destination". `basic-least`
+//! takes "a neighbour which has the lowest cost". The two differ: the rule goes along the ring on
+//! the shallower of both levels. On the last level this is O(N) long, while the node's parent has
+//! only a k-th of it to go.
 
 use binomesh_overlay::Rank;
 
 use super::{Router, Step};
 use crate::shape::{Place, Shape};
 
-/// Algorithm 1 as it is written: its own next hop, and if that is not valid the
-/// neighbour of least cost.
+/// Algorithm 1 as it is written: the next hop of its rule, or the neighbour of least cost if that
+/// hop is not usable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Basic;
 
-/// The neighbour from which Algorithm 1 counts the fewest hops.
+/// The neighbour from which the rule of Algorithm 1 takes the fewest hops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct BasicLeast;
 
@@ -55,10 +54,10 @@ impl Router for BasicLeast {
     }
 }
 
-/// [SFT06] Algorithm 1, "Compute cost", lines 3–13: one turn of its loop.
+/// One turn of the loop in [SFT06] Algorithm 1, "Compute cost", lines 3–13.
 ///
-/// `hopLeft` and `hopRight` are not defined there: they are the distances along my
-/// level to the destination, or to its ancestor if it is further down.
+/// The paper does not define `hopLeft` and `hopRight`. Here they are the distances along this level
+/// to the destination, or to its ancestor if the destination is further down.
 fn rule(shape: &Shape, here: Rank, to: Rank) -> Option<Rank> {
     let (mine, theirs) = (shape.place(here), shape.place(to));
     if mine.level > theirs.level {
@@ -77,7 +76,7 @@ fn rule(shape: &Shape, here: Rank, to: Rank) -> Option<Rank> {
     }
 }
 
-/// How far to the right along the ring.
+/// The distance to the right along the ring.
 fn ahead(shape: &Shape, from: Place, goal: u32) -> u32 {
     match goal.checked_sub(from.offset) {
         Some(distance) => distance,
@@ -85,8 +84,8 @@ fn ahead(shape: &Shape, from: Place, goal: u32) -> u32 {
     }
 }
 
-/// How many turns the loop of Algorithm 1 takes, which needs no loop: up while
-/// below, along the ring, down.
+/// How many turns the loop of Algorithm 1 takes, computed without a loop: up while below the
+/// destination, along the ring, down.
 fn cost(shape: &Shape, from: Rank, to: Rank) -> u32 {
     let (from, to) = (shape.place(from), shape.place(to));
     let level = from.level.min(to.level);

@@ -11,7 +11,7 @@ use binomesh_overlay::{Population, Rank};
 use super::{Router, Step};
 use crate::shape::{Links, Shape};
 
-/// The neighbour with the least remaining weight, over the fingers alone.
+/// The router that takes the neighbour with the least remaining weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Binomial;
 
@@ -33,8 +33,8 @@ impl Router for Binomial {
     }
 
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
-        // Any power in the lightest sum leaves one hop less: no need to weigh all
-        // neighbours while one of these can be used.
+        // Each power in the lightest sum leaves one hop less. While one of these neighbours is
+        // usable, the others need not be weighed.
         let population = step.shape.population();
         let best = lightest(step.here.distance_to(step.to, population), population);
         let lightest = best.powers().map(|(power, is_ahead)| match is_ahead {
@@ -52,9 +52,9 @@ pub fn hops(distance: u32, population: Population) -> u32 {
     lightest(distance, population).weight()
 }
 
-/// The lightest of the sums that lead so far.
+/// The lightest sum that leads this far.
 ///
-/// Sums that go round the ring win too: with N = 269 three steps of 256 are two
+/// Sums that go round the ring several times may win: with N = 269, three steps of 256 are two
 /// turns and 230.
 fn lightest(distance: u32, population: Population) -> Sum {
     let n = i64::from(population.get());
@@ -62,8 +62,8 @@ fn lightest(distance: u32, population: Population) -> Sum {
     let exponent = highest(population);
     let mut best = Sum::of(d, population);
     let mut turns = n;
-    // The nearer of the next two is turns - d away, and a sum of w powers leads no
-    // farther than w of the highest.
+    // The nearer of the next two candidates is `turns - d` away, and a sum of w powers leads at
+    // most w times the highest power far.
     while (turns - d - 1) >> exponent < i64::from(best.weight()) - 1 {
         for value in [d - turns, d + turns] {
             let sum = Sum::of(value, population);
@@ -81,18 +81,18 @@ fn highest(population: Population) -> usize {
     population.levels().saturating_sub(1)
 }
 
-/// A number as a sum of as few signed powers 2^i, i < levels, as there can be.
+/// A number as a sum of as few signed powers 2^i, i < levels, as possible.
 ///
-/// Below the highest power that is the form in which no two neighbouring digits
-/// are set (Reitwiesner's), found without a loop: the digits where x and 3x
-/// differ. The highest power may be used repeatedly.
+/// Below the highest power, this is the form in which no two neighbouring digits are set
+/// (Reitwiesner's). Its digits are where x and 3x differ, so no loop is needed. The highest power
+/// may be used several times.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
     is_ahead: bool,
-    /// The highest power, and how often.
+    /// How often the highest power is used.
     top: u32,
     tops: u32,
-    /// The rest's digits 1 and -1.
+    /// The digits 1 and -1 of the rest.
     plus: u32,
     minus: u32,
 }
@@ -116,7 +116,7 @@ impl Sum {
         self.tops + (self.plus | self.minus).count_ones()
     }
 
-    /// The powers, the highest first, and whether they count clockwise.
+    /// The powers, the highest first, each with whether it counts clockwise.
     fn powers(self) -> impl Iterator<Item = (u32, bool)> {
         let top = (self.tops > 0).then_some((self.top, self.is_ahead));
         let mut rest = self.plus | self.minus;

@@ -1,49 +1,46 @@
-//! The next hop of a packet: what is common to all routers.
+//! The next hop of a packet: the rules that all routers share.
 
 use binomesh_overlay::Rank;
 
 use super::{Itinerary, Router, Step, binomial};
 use crate::shape::{Links, Shape};
 
-/// Whether the links of the binomial graph may be used where those of the sibling
-/// tree do not lead on.
+/// Whether links of the binomial graph may be used where those of the sibling tree do not lead on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reserve {
-    /// They may not.
+    /// No: only the links of the router are used.
     None,
-    /// They may, so that whatever is reachable over both is reached.
+    /// Yes: every rank that is reachable over both kinds of links is reached.
     BinomialGraph,
 }
 
-/// What becomes of a packet here.
+/// The next hop of a packet, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hop {
     /// It goes on to this neighbour.
     Forward(Rank),
     /// It goes back to the sender of its first visit.
     Back(Rank),
-    /// Here is one of its destinations, which it has reached; ask again for the
-    /// others.
+    /// The packet is at one of its destinations, which is struck off. Ask again for the others.
     Arrived,
-    /// This destination is given up; ask again for the others.
+    /// This destination is given up. Ask again for the others.
     Lost(Rank),
-    /// There is no destination any more.
+    /// The packet has no destination any more.
     Done,
 }
 
-/// The next hop of a packet at `here`, which is entered in the itinerary.
+/// Choose the next hop of a packet at `here`, and enter it in the itinerary.
 ///
-/// [SFT06] §3.1: the valid neighbour of the highest priority, and back to the
-/// previous sender if there is none. Each rank is entered at most once per leg and
-/// left backwards at most once, so a leg ends within 2(N − 1) hops; a destination
-/// that can be reached over the links in use is reached.
+/// [SFT06] §3.1: the valid neighbour of the highest priority, or back to the previous sender if
+/// there is none. Each rank is entered at most once per leg and left backwards at most once, so a
+/// leg ends within 2(N − 1) hops. A destination that can be reached over the links in use is
+/// reached.
 ///
-/// A router that goes back of its own accord leaves neighbours untried. Should one
-/// of them turn out to have been needed, everything is tried once more, in turn: then
-/// the leg ends within 4(N − 1) hops.
+/// A router that goes back by its own choice leaves neighbours untried. If the way back ends at the
+/// start, everything is tried once more without that choice, and the leg ends within 4(N − 1) hops.
 ///
-/// `is_live` is asked about the chosen neighbour alone: a hop to a dead one is
-/// found out by the sender, who notes it in the header and chooses again.
+/// `is_live` is asked only about the chosen neighbour. If a hop fails, the sender finds that out,
+/// notes the dead rank in the header and chooses again.
 pub fn choose_hop(
     router: &(impl Router + ?Sized),
     shape: &Shape,
@@ -59,8 +56,8 @@ pub fn choose_hop(
     let Some(to) = itinerary.head(router, shape, here) else {
         return Hop::Done;
     };
-    // Every turn of the loop makes one neighbour unusable, but for one in which all
-    // become usable again.
+    // Every turn of the loop makes one neighbour unusable, except for one turn that makes all
+    // usable again.
     while !itinerary.dead.contains(to) {
         let step = Step {
             shape,
@@ -99,11 +96,12 @@ pub fn choose_hop(
     Hop::Lost(to)
 }
 
-/// The router's choice; else over the binomial graph; else any other neighbour, of
-/// which the router thinks that they do not lead there over its own links.
+/// The router's choice. If there is none and the reserve allows it, a neighbour in the binomial
+/// graph. If there is none either, any other usable neighbour, though the router sees no way from
+/// there over its own links.
 ///
-/// Who needs the reserve once may need it again, so a neighbour is as good as the
-/// better of both ways from there.
+/// A packet that needs the reserve once may need it again. So the cost of a neighbour is the
+/// smaller of its costs over both kinds of links.
 pub(crate) fn pick(
     router: &(impl Router + ?Sized),
     step: &Step<'_>,
@@ -124,8 +122,8 @@ pub(crate) fn pick(
     })
 }
 
-/// Back to the sender of the first visit. If that has died since, so has the way
-/// back, and the destination is given up.
+/// Go back to the sender of the first visit. If that node has died since, the way back is lost, and
+/// the destination is given up.
 fn turn_back(
     here: Rank,
     to: Rank,

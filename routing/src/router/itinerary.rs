@@ -1,5 +1,4 @@
-//! What a packet carries of its way: destinations, transit list, way back, and
-//! who was found dead.
+//! The itinerary that a packet carries: destinations, transit list, way back and dead ranks.
 
 use binomesh_overlay::Rank;
 
@@ -8,7 +7,7 @@ use crate::runs::Runs;
 use crate::shape::Shape;
 use crate::span::Span;
 
-/// A set of ranks, as intervals: a walk along a ring is one or two, however long.
+/// A set of ranks, stored as intervals. A walk along a ring is one or two intervals, however long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RankSet {
     runs: Runs,
@@ -16,12 +15,12 @@ pub struct RankSet {
 }
 
 impl RankSet {
-    /// Whether it has the rank.
+    /// Whether the set has this rank.
     pub fn contains(&self, rank: Rank) -> bool {
         self.runs.contains(rank.0)
     }
 
-    /// Add a rank; whether it is new. The greatest number is no rank.
+    /// Add a rank. Returns whether it is new. The greatest number is no rank.
     pub fn insert(&mut self, rank: Rank) -> bool {
         let is_new = rank.0 < u32::MAX && !self.contains(rank);
         if is_new {
@@ -36,17 +35,17 @@ impl RankSet {
         self.runs.first_from(rank.0).map(Rank)
     }
 
-    /// How many ranks it has.
+    /// How many ranks the set has.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them, ascending.
+    /// The ranks in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
         self.runs.iter().map(Rank)
     }
@@ -55,7 +54,7 @@ impl RankSet {
 impl FromIterator<Rank> for RankSet {
     fn from_iter<T: IntoIterator<Item = Rank>>(ranks: T) -> Self {
         let mut ranks: Vec<Rank> = ranks.into_iter().collect();
-        // Then each goes to the end.
+        // In ascending order each rank is added at the end, which is cheap.
         ranks.sort_unstable();
         let mut set = Self::default();
         for rank in ranks {
@@ -67,44 +66,44 @@ impl FromIterator<Rank> for RankSet {
 
 /// The part of a packet's header that grows on its way.
 ///
-/// [SFT06] §3.1 has a destination list and a transit list "to prevent looping and
-/// for back-tracking purposes".
+/// [SFT06] §3.1 has a destination list and a transit list "to prevent looping and for back-tracking
+/// purposes".
 ///
-/// Departure: the transit list alone does not tell to whom a packet goes back
-/// after it has gone back once, and two nodes can then hand it to each other for
-/// ever. So the senders of the first visits are carried besides, as a stack.
+/// Departure: the transit list alone does not tell where a packet goes back to after it has gone
+/// back once, so two nodes can hand it to each other for ever. Hence the senders of the first
+/// visits are carried too, as a stack.
 ///
-/// Departure: transit list and way back are cleared at each destination. With the transit list of
-/// all legs, later ones are sent round nodes that had nothing against them.
+/// Departure: transit list and way back are cleared at each destination. With one transit list for
+/// all legs, later legs would avoid nodes for no reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Itinerary {
-    /// Where it shall still go.
+    /// The destinations that are left.
     pub(super) destinations: Vec<Rank>,
-    /// Where it goes now, one of the destinations.
+    /// The present target, one of the destinations.
     pub(super) target: Option<Rank>,
-    /// Who had the packet on this leg.
+    /// The ranks that had the packet on this leg.
     pub(super) visited: RankSet,
-    /// From whom back to the start of the leg.
+    /// The senders on the way back to the start of the leg.
     pub(super) way_back: Vec<Rank>,
-    /// Who was found dead on all legs.
+    /// The ranks that were found dead on all legs.
     pub(super) dead: RankSet,
     /// The most ranks on the transit list.
     pub(super) limit: usize,
-    /// Who was left backwards on this leg.
+    /// The ranks that the packet left backwards on this leg.
     pub(super) closed: RankSet,
-    /// Whether one of these was left with neighbours to try.
+    /// Whether one of these was left although it had untried neighbours.
     pub(super) has_given_way: bool,
-    /// Whether that is over: all is tried, in turn.
+    /// Whether the router may not go back by its own choice any more: all neighbours are tried in
+    /// turn.
     pub(super) is_stubborn: bool,
 }
 
 impl Itinerary {
-    /// The most dead ranks that are carried along. Who is found dead beyond them is
-    /// avoided on this leg only.
+    /// The most dead ranks that are carried along. Further dead ranks are avoided on this leg only.
     pub const MAX_DEAD: usize = 1024;
 
-    /// To these, with a transit list of at most `limit` ranks: at the limit a packet
-    /// only goes back.
+    /// An itinerary to these destinations, with a transit list of at most `limit` ranks. At the
+    /// limit a packet only goes back.
     pub fn new(destinations: impl IntoIterator<Item = Rank>, limit: usize) -> Self {
         Self {
             destinations: destinations.into_iter().collect(),
@@ -119,20 +118,19 @@ impl Itinerary {
         }
     }
 
-    /// With these known to be dead from the start, the least of them if they are
-    /// too many.
+    /// The itinerary with these ranks known to be dead; the lowest of them if there are too many.
     pub fn knowing(mut self, dead: impl IntoIterator<Item = Rank>) -> Self {
         let dead: RankSet = dead.into_iter().collect();
         self.dead = dead.iter().take(Self::MAX_DEAD).collect();
         self
     }
 
-    /// Where it shall still go.
+    /// The destinations that are left.
     pub fn destinations(&self) -> &[Rank] {
         &self.destinations
     }
 
-    /// Who is known to be dead.
+    /// The ranks that are known to be dead.
     pub const fn dead(&self) -> &RankSet {
         &self.dead
     }
@@ -142,14 +140,14 @@ impl Itinerary {
         &self.visited
     }
 
-    /// Send it to one more.
+    /// Add a destination, unless it is there already.
     pub fn add(&mut self, destination: Rank) {
         if !self.destinations.contains(&destination) {
             self.destinations.push(destination);
         }
     }
 
-    /// Where it goes now: if to nobody yet, to the nearest.
+    /// The present target. If there is none, the nearest destination becomes the target.
     pub(super) fn head(
         &mut self,
         router: &(impl Router + ?Sized),
@@ -163,14 +161,14 @@ impl Itinerary {
         self.target
     }
 
-    /// A destination less; a new leg begins if it was reached, or was where we went.
+    /// Strike off a destination. A new leg begins.
     pub(super) fn strike(&mut self, destination: Rank) {
         self.destinations.retain(|other| *other != destination);
         self.target = None;
         self.begin_leg(false);
     }
 
-    /// The way to the present target begins here.
+    /// Begin the leg to the present target here.
     pub(super) fn begin_leg(&mut self, is_stubborn: bool) {
         self.visited = RankSet::default();
         self.closed = RankSet::default();
@@ -178,7 +176,7 @@ impl Itinerary {
         (self.has_given_way, self.is_stubborn) = (false, is_stubborn);
     }
 
-    /// To whom it may go back without having tried all there is.
+    /// The rank that the packet may go back to although untried neighbours are left.
     pub(super) fn sender(&self) -> Option<Rank> {
         self.way_back.last().copied().filter(|_| !self.is_stubborn)
     }

@@ -10,7 +10,7 @@ fn shape(n: u32, k: u32) -> Shape {
     Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
 }
 
-/// Hops from everybody to `to` over all of these links, the dead left out.
+/// The hops from every rank to `to` over all of these links, without the dead ranks.
 fn breadth_first(
     shape: &Shape,
     links: &[Links],
@@ -64,7 +64,7 @@ fn packet_to(to: Rank, shape: &Shape) -> Itinerary {
     Itinerary::new([to], shape.population().get() as usize)
 }
 
-/// So many dead ranks: scattered, along a level, or the top of a subtree.
+/// This many dead ranks: scattered, along a level, or the top of a subtree.
 fn some_dead(shape: &Shape, count: usize, rng: &mut ChaCha8Rng) -> BTreeSet<Rank> {
     let n = shape.population().get();
     let mut ranks: Vec<Rank> = (0..n).map(Rank).collect();
@@ -262,7 +262,7 @@ fn a_sender_that_died_is_not_gone_back_to() {
     assert_eq!(second, Hop::Lost(Rank(0)));
 }
 
-/// Knows of no way ever.
+/// A router that never knows a way.
 struct Hopeless;
 
 impl Router for Hopeless {
@@ -293,7 +293,7 @@ fn the_reserve_is_fingers_first_and_then_any_neighbour() {
         panic!("no finger was taken");
     };
     assert!(fingers.contains(&finger));
-    // Of 3's neighbours in the tree, 8 alone is no finger.
+    // Of the neighbours of rank 3 in the tree, only 8 is no finger.
     assert_eq!(hop(Reserve::BinomialGraph, &fingers), Hop::Forward(Rank(8)));
 }
 

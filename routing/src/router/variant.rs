@@ -7,8 +7,8 @@ use binomesh_overlay::Rank;
 use super::{Router, Step};
 use crate::shape::Shape;
 
-/// The neighbour with the least of up, along the ring and down over all levels;
-/// children first among equals.
+/// The router that takes the neighbour with the shortest way up, along the ring and down, over all
+/// levels. Among equals children come first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Variant;
 

@@ -1,10 +1,10 @@
-//! Below how many steps no schedule exists: [EVO] Table 1, made right for graphs
-//! that are irregular, directed or faulty.
+//! Lower bounds on the steps of a schedule: [EVO] Table 1, made right for graphs that are
+//! irregular, directed or faulty.
 //!
 //! | collective | the bound is the largest of |
 //! |---|---|
 //! | all | distance (store-forward); one message per port and step (one-port) |
-//! | oab | growth: who is told tells as many others as it has channels; where few sets of nodes can be told, all of them are tried |
+//! | oab | growth: each informed node tells one node per channel in a step; where few sets of nodes can be told, all of them are tried |
 //! | aab | what a receiver takes in over its channels; cuts; growth for each sender |
 //! | oas, aog | the flow that serves all receivers: exact, see `search/scatter.rs` |
 //! | aas | congestion: the length of all paths over the room of all channels, for lengths found by linear-programming duality |
@@ -24,8 +24,9 @@ use super::search::exhaustion;
 use super::search::scatter::{Ways, least_steps};
 use super::topology::Node;
 
-/// How many sets of nodes of each kind are looked at, one node's more or less. They take
-/// some 60 MB where there are 1,024 nodes. Guess.
+/// How many sets of nodes of each kind are looked at, one node's more or less. They take some 60 MB
+/// where there are 1,024 nodes. Guess: with fewer sets the bound may be lower, so that an optimal
+/// schedule is not known to be optimal.
 const REGIONS_MAX: usize = 1 << 14;
 
 /// A number of steps below which no schedule exists; at least 1.
@@ -33,8 +34,8 @@ pub fn lower_bound(problem: &Problem) -> u32 {
     lower_bound_while(problem, &mut || true)
 }
 
-/// The same. Once `goes_on` denies, what is not computed yet is left out: the number may
-/// be smaller then, and no schedule has fewer steps all the same.
+/// As [`lower_bound`]. Once `goes_on` denies, the parts of the bound that are not computed yet are
+/// left out. The result may then be smaller, and is still a lower bound.
 pub fn lower_bound_while(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> u32 {
     let bound = match problem.request().collective {
         Collective::Oab => one_to_all(problem, goes_on),
@@ -46,7 +47,7 @@ pub fn lower_bound_while(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -
     bound.max(hops(problem)).max(1) as u32
 }
 
-/// Store-forward: a message needs a step per hop.
+/// In store-forward a message needs one step per hop.
 fn hops(problem: &Problem) -> usize {
     if problem.request().model == Model::Wormhole {
         return 1;
@@ -59,8 +60,8 @@ fn hops(problem: &Problem) -> usize {
     farthest.max().unwrap_or(0)
 }
 
-/// What a sender can send and a receiver can take in: one message per step and
-/// channel, or per step with one port.
+/// Steps until the busiest sender has sent all of its messages, and until the busiest receiver has
+/// taken in all of its own: one message per step and channel, or per step with one port.
 fn endpoints(problem: &Problem) -> usize {
     let is_broadcast = problem.request().collective.is_broadcast();
     let blocks = problem.request().blocks as usize;
@@ -80,7 +81,7 @@ fn endpoints(problem: &Problem) -> usize {
     received.chain(sent).max().unwrap_or(0)
 }
 
-/// How many messages a node with so many channels sends or takes in per step.
+/// How many messages a node with this many channels sends or takes in per step.
 fn width(problem: &Problem, channels: usize) -> usize {
     match problem.request().ports {
         Ports::One => 1,
@@ -92,7 +93,7 @@ fn one_to_all(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let Some(source) = problem.source() else {
         return 0;
     };
-    // Each channel carries one block per step, each receiver takes in all of them.
+    // Each channel carries one block per step, and each receiver takes in all blocks.
     let blocks = problem.request().blocks as usize;
     let deliveries = problem.pairs().count() * blocks;
     let room = match problem.request().ports {
@@ -131,10 +132,10 @@ fn all_to_all(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
         .max(cuts)
 }
 
-/// Sets of nodes that often have few channels into them, so that much has to pass
-/// through little: for each node and radius the nodes within so many hops of it; for
-/// each channel the nodes nearer to its start than to its end; and for each of these
-/// sets all other nodes. There are at most some [`REGIONS_MAX`], and none are added once
+/// Regions: sets of nodes that often have few channels into them, so that many messages must pass
+/// through few channels. They are: for each node and radius, the nodes within this many hops; for
+/// each channel, the nodes nearer to its start than to its end; and for each of these sets, all
+/// other nodes. There are at most about [`REGIONS_MAX`] of each kind, and none are added once
 /// `goes_on` denies.
 fn regions(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> Vec<Vec<bool>> {
     let graph = problem.graph();

@@ -31,14 +31,14 @@ use super::topology::NODES_MAX;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Circulant {
     nodes: u32,
-    /// One per round of a phase, and behind them the number of nodes.
+    /// The skip of each round of a phase, and behind them the number of nodes.
     skips: Vec<u32>,
-    /// What each rank receives in each round of a phase, where a search for one rank
-    /// alone does not do.
+    /// The block that each rank receives in each round of a phase, if the search for a single rank
+    /// does not work.
     table: Option<Vec<Vec<i64>>>,
 }
 
-/// What one node does in each round.
+/// The timetable of one node: what it sends and receives in each round.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Timetable {
     nodes: u32,
@@ -48,18 +48,17 @@ pub struct Timetable {
     receive: Vec<i64>,
 }
 
-/// What one node does in one round.
+/// The sends and receipts of one node in one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Round {
-    /// To which rank it sends which block.
+    /// The receiver, and the block that is sent to it.
     pub send: Option<(u32, u32)>,
-    /// From which rank it receives which block.
+    /// The sender, and the block that comes from it.
     pub receive: Option<(u32, u32)>,
 }
 
 impl Circulant {
-    /// The pattern for so many nodes: skips by repeated halving, rounded up
-    /// ([CIR]).
+    /// The pattern for this many nodes: skips by repeated halving, rounded up ([CIR]).
     pub fn new(nodes: NonZeroU32) -> Self {
         let mut skips = vec![nodes.get()];
         while let Some(last) = skips.last().copied().filter(|last| *last > 1) {
@@ -73,8 +72,8 @@ impl Circulant {
         }
     }
 
-    /// The pattern of as few rounds over the links of a binomial graph: all skips are
-    /// powers of two. Every BMG(p) of up to 1,024 nodes has one; `None` beyond.
+    /// The pattern of as few rounds over the links of a binomial graph: all skips are powers of
+    /// two. Every BMG(p) of up to 1,024 nodes has one; `None` beyond.
     ///
     /// For p < 3/4 · 2^⌈log₂ p⌉ this works out the timetables of all ranks, which takes
     /// O(p log² p) memory; keep the pattern rather than making it again.
@@ -100,35 +99,34 @@ impl Circulant {
         })
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub const fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// How far a block goes in each round of a phase; there are ⌈log₂ p⌉.
+    /// The skip of each round of a phase; there are ⌈log₂ p⌉.
     pub fn skips(&self) -> &[u32] {
         &self.skips[..self.skips.len() - 1]
     }
 
-    /// Whether all links of the pattern are links r ± 2^i of the binomial graph of as many
-    /// nodes.
+    /// Whether all links of the pattern are links r ± 2^i of the binomial graph of the same size.
     pub fn is_binomial(&self) -> bool {
         let links = binomial::ascending(self.nodes);
         let is_link = |skip: &u32| links.contains(skip) || links.contains(&(self.nodes - skip));
         self.skips().iter().all(is_link)
     }
 
-    /// After how many rounds everybody has all blocks: n − 1 + ⌈log₂ p⌉; none if the
-    /// source is alone or there is no block.
+    /// The number of rounds until all nodes have all blocks: n − 1 + ⌈log₂ p⌉; 0 if the source is
+    /// alone or there is no block.
     pub fn rounds(&self, blocks: u32) -> u64 {
         rounds(self.skips().len(), blocks)
     }
 
-    /// What a rank does, in O(log² p) steps; `None` if there is no such rank.
+    /// The timetable of a rank, in O(log² p) steps; `None` if there is no such rank.
     ///
-    /// Departure: [CIR] works out what a node sends in O(log p) as well. Here a node
-    /// works out what each of its ⌈log₂ p⌉ receivers expects, in O(log p) each:
-    /// it takes microseconds, and what is sent cannot differ from what is expected.
+    /// Departure: [CIR] computes the blocks that a node sends in O(log p) as well. Here a node
+    /// computes which block each of its ⌈log₂ p⌉ receivers expects, in O(log p) each. That takes
+    /// microseconds, and the block that is sent is always the one that is expected.
     pub fn timetable(&self, rank: u32) -> Option<Timetable> {
         if rank >= self.nodes {
             return None;
@@ -151,15 +149,15 @@ impl Circulant {
         })
     }
 
-    /// Which block a rank other than the source receives in each round of a phase; `None` if
-    /// there is no such rank. One of the phase before is negative.
+    /// The block that a rank other than the source receives in each round of a phase; `None` if
+    /// there is no such rank. A negative number is a block of the phase before.
     pub(crate) fn receipts(&self, rank: u32) -> Option<Vec<i64>> {
         (1..self.nodes).contains(&rank).then(|| self.receive(rank))
     }
 
-    /// Which block a rank receives in each round of a phase. A negative one is of the
-    /// phase before. All residues modulo ⌈log₂ p⌉ come once, and exactly one number is
-    /// not negative: the base block.
+    /// The block that a rank receives in each round of a phase. A negative number is a block of the
+    /// phase before. Each residue modulo ⌈log₂ p⌉ comes once, and exactly one number is not
+    /// negative: the base block.
     fn receive(&self, rank: u32) -> Vec<i64> {
         if let Some(table) = &self.table {
             return table[rank as usize].clone();
@@ -182,9 +180,9 @@ impl Circulant {
         blocks.collect()
     }
 
-    /// The first block that a rank gets: the last skip on its path from the source, on
-    /// which the largest possible skip comes first ([CIR]). The source has
-    /// the number behind the last block of a phase.
+    /// The base block of a rank, its first one: the number of the last skip on its path from the
+    /// source, on which the largest possible skip comes first ([CIR]). The source has the number
+    /// behind the last block of a phase.
     fn base(&self, rank: u32) -> usize {
         let mut left = rank;
         for (round, skip) in self.skips().iter().enumerate().rev() {
@@ -199,23 +197,23 @@ impl Circulant {
     }
 }
 
-/// The search of [CIR]. The block that a rank receives in round k is the base block of
-/// some rank between skips k and k + 1 behind it, of the same phase or the one before;
-/// ranks count on from p in the later one. The depth-first search comes to these ranks
-/// in descending order, each along its path of descending skips from rank 0, and takes
-/// every base block once. It takes about six steps per round.
+/// The search of [CIR]. The block that a rank receives in round k is the base block of a rank
+/// between skips k and k + 1 behind it, of the same phase or the one before. Ranks of the later
+/// phase count on from p. The depth-first search comes to these ranks in descending order, each
+/// along its path of descending skips from rank 0, and takes every base block once. It takes about
+/// six steps per round.
 struct Search<'a> {
     skips: &'a [u32],
     target: u64,
     is_used: Vec<bool>,
     /// The rank that was taken last.
     last: u64,
-    /// The base block per round.
+    /// The base block of each round found so far.
     found: Vec<usize>,
 }
 
 impl Search<'_> {
-    /// Behind the rank `at`, with skips below `top`. The depth is at most the number of
+    /// Search the ranks behind `at` over skips below `top`. The depth is at most the number of
     /// skips.
     fn descend(&mut self, at: u64, top: usize) {
         for place in (0..top).rev() {
@@ -240,30 +238,29 @@ impl Search<'_> {
         self.found.len() + 1 == self.skips.len()
     }
 
-    /// The rank that is behind the target by the skip of this many rounds after the one
-    /// that is looked for.
+    /// The rank behind the target by the skip of a later round: `rounds` after the one that is
+    /// looked for.
     fn behind(&self, rounds: usize) -> u64 {
         self.target - u64::from(self.skips[self.found.len() + rounds])
     }
 }
 
 impl Timetable {
-    /// Whose it is.
+    /// The rank that this timetable is for.
     pub const fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// After how many rounds everybody has all blocks.
+    /// The number of rounds until all nodes have all blocks.
     pub fn rounds(&self, blocks: u32) -> u64 {
         rounds(self.skips.len(), blocks)
     }
 
-    /// What to do in a round, from 0, of a broadcast of so many blocks. Who sends a
-    /// block has received it in an earlier round, and nobody receives a block twice.
+    /// The sends and receipts in a round, from 0, of a broadcast of this many blocks. A block is
+    /// sent only after its sender has received it, and no node receives a block twice.
     ///
-    /// Some rounds of the first phase are left out so that the last one ends with a
-    /// phase, and what would be behind the last block is the last block
-    /// ([CIR]).
+    /// Some rounds of the first phase are left out, so that the last round ends a phase. Block
+    /// numbers behind the last block mean the last block ([CIR]).
     pub fn round(&self, round: u64, blocks: u32) -> Round {
         if round >= self.rounds(blocks) {
             return Round::default();
@@ -283,7 +280,7 @@ impl Timetable {
         let to = ((rank + skip) % nodes) as u32;
         let from = ((rank + nodes - skip) % nodes) as u32;
         Round {
-            // The source needs nothing.
+            // Nothing is sent to the source, which has all blocks.
             send: block(&self.send)
                 .map(|block| (to, block))
                 .filter(|(to, _)| *to != 0),

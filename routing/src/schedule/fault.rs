@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The most faults of a graph. Guess: a larger graph would have fallen apart.
+/// The most faults of a graph. Guess: a larger graph would have fallen apart. More faults are
+/// refused.
 pub const FAULTS_MAX: usize = 4096;
 
-/// What is permanently out of order ([EVO] §1).
+/// A link or node that is permanently out of order ([EVO] §1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Fault {
@@ -18,35 +19,35 @@ pub enum Fault {
     Node(String),
 }
 
-/// A fault that cannot be applied to a graph, or a text that is none.
+/// Why a fault cannot be read or applied to a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
     /// The text is no fault.
     #[error("{0:?} is no fault; expected link:A-B or node:A with the names of nodes")]
     Syntax(String),
-    /// More than one would list.
+    /// There are more faults than allowed.
     #[error("{0} faults are too many; give at most {FAULTS_MAX}")]
     TooMany(usize),
     /// No node has this name.
     #[error("{graph} has no node {node:?}; its nodes have names such as {example:?}")]
     NoNode {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The name.
+        /// The name that was given.
         node: String,
         /// The name of a node that exists.
         example: String,
     },
-    /// No such link.
+    /// The graph has no such link.
     #[error("{graph} has no {fault}{hint}; its links have names such as {example}")]
     NoLink {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// What was asked for.
+        /// The fault that was given.
         fault: String,
-        /// Whether the opposite direction exists.
+        /// A hint if the opposite direction exists.
         hint: &'static str,
-        /// A link that exists.
+        /// The name of a link that exists.
         example: String,
     },
 }

@@ -5,25 +5,25 @@ use std::collections::VecDeque;
 /// A network under construction, then with a flow.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Network {
-    /// The edges that leave each node, both directions of each.
+    /// For each node the edges that leave it, in both directions.
     edges_of: Vec<Vec<usize>>,
-    /// Where each edge ends. Edge e and e ^ 1 are two directions of one.
+    /// The end of each edge. Edges e and e ^ 1 are the two directions of one.
     ends: Vec<usize>,
-    /// What each edge can still take.
+    /// How much each edge can still take.
     rest: Vec<u32>,
 }
 
 impl Network {
-    /// No flow needs more than this.
+    /// A capacity that no flow reaches.
     pub(super) const UNLIMITED: u32 = u32::MAX / 2;
 
-    /// A new node.
+    /// Add a node, and return its number.
     pub(super) fn node(&mut self) -> usize {
         self.edges_of.push(Vec::new());
         self.edges_of.len() - 1
     }
 
-    /// A new edge of this capacity.
+    /// Add an edge with this capacity, and return its number.
     pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u32) -> usize {
         let edge = self.ends.len();
         self.ends.extend([to, from]);
@@ -33,13 +33,13 @@ impl Network {
         edge
     }
 
-    /// How much flows over an edge.
+    /// How much flow goes over an edge.
     pub(super) fn flow(&self, edge: usize) -> u32 {
         self.rest[edge ^ 1]
     }
 
-    /// Raise the flow from one node to another as far as it goes; how much it rose. `None`
-    /// if `goes_on` denied before.
+    /// Raise the flow from one node to another as far as possible. Returns by how much it rose, or
+    /// `None` if `goes_on` denied before.
     pub(super) fn maximize(
         &mut self,
         from: usize,
@@ -59,7 +59,8 @@ impl Network {
         Some(raised)
     }
 
-    /// Hops from the start over edges that can take more, if they lead to the end.
+    /// The hops of each node from the start, over edges that can take more flow. `None` if they do
+    /// not lead to the end.
     fn levels(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut levels = vec![usize::MAX; self.edges_of.len()];
         levels[from] = 0;
@@ -76,7 +77,7 @@ impl Network {
         (levels[to] != usize::MAX).then_some(levels)
     }
 
-    /// Send one unit along a shortest way; `next` skips edges that lead nowhere.
+    /// Send one unit along a shortest way. `next` skips edges that are known to lead nowhere.
     fn augment(&mut self, from: usize, to: usize, levels: &[usize], next: &mut [usize]) -> bool {
         let mut way: Vec<usize> = Vec::new();
         let mut node = from;
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_flow_takes_back_what_blocks_it() {
-        // Two ways of three hops, and a shorter one across that blocks both.
+        // Two ways of three hops, and a shorter way across them that blocks both.
         let mut network = Network::default();
         let nodes: Vec<usize> = (0..6).map(|_| network.node()).collect();
         for (from, to) in [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5), (1, 4)] {

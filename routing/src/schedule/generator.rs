@@ -17,8 +17,8 @@ const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// The most characters of a node's name in an edge list.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The one name of a graph that has several: without zeros in front of numbers, and
-/// without the path of a file.
+/// The one spelling of a graph's name: without zeros in front of numbers, and without the path of a
+/// file.
 pub(super) fn canonical(name: &str) -> String {
     let Some((kind, rest)) = name.split_once(':') else {
         return name.to_owned();
@@ -106,8 +106,8 @@ fn is_name(word: &str) -> bool {
     word.chars().all(is_plain) && word.chars().count() <= NAME_CHARS_MAX
 }
 
-/// Words of `length` letters out of `degree` + 1, no letter twice in a row; an arc
-/// drops the first letter and appends one: `01` ▶ `10`, `12`, `13`.
+/// A Kautz graph. Nodes are words of `length` letters out of `degree` + 1, no letter twice in a
+/// row. An arc drops the first letter and appends one: `01` ▶ `10`, `12`, `13`.
 fn kautz(graph: &str, degree: u32, length: u32) -> Result<Topology, TopologyError> {
     let letters = u64::from(degree) + 1;
     if !(2..=LETTERS.len() as u64).contains(&letters) || !(1..=16).contains(&length) {
@@ -141,7 +141,7 @@ fn kautz(graph: &str, degree: u32, length: u32) -> Result<Topology, TopologyErro
     Topology::build(graph, names.collect(), true, channels)
 }
 
-/// Rows and columns; a torus also joins the ends of each.
+/// A mesh of rows and columns. A torus also joins the ends of each.
 fn grid(graph: &str, rows: u32, columns: u32, wraps: bool) -> Result<Topology, TopologyError> {
     check_size(graph, u64::from(rows) * u64::from(columns))?;
     let place = |row: u32, column: u32| (row * columns + column) as Node;
@@ -164,7 +164,7 @@ fn grid(graph: &str, rows: u32, columns: u32, wraps: bool) -> Result<Topology, T
     Topology::build(graph, names, false, both_ways(links))
 }
 
-/// Nodes 0 .. 2^dimension; neighbours differ in one bit.
+/// A hypercube: nodes 0 .. 2^dimension, whose neighbours differ in one bit.
 fn hypercube(graph: &str, dimension: u32) -> Result<Topology, TopologyError> {
     let count = 1u32.checked_shl(dimension).unwrap_or(u32::MAX);
     numbered(graph, count, |i| {
@@ -172,7 +172,7 @@ fn hypercube(graph: &str, dimension: u32) -> Result<Topology, TopologyError> {
     })
 }
 
-/// A ring of an even number of nodes in which each also knows the opposite one.
+/// A ring of an even number of nodes, each of which is also linked to the opposite one.
 fn spidergon(graph: &str, n: u32) -> Result<Topology, TopologyError> {
     if !n.is_multiple_of(2) {
         return Err(TopologyError::Parameters {

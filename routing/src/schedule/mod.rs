@@ -7,12 +7,12 @@
 //!                             └─▶ bounds ────▶ is it optimal?
 //! ```
 //!
-//! A schedule is like a timetable of a railway: in each step a message has its
-//! track for itself. `verify` and `search` do not know each other: whatever a
-//! search claims, the judge reads only the timetable and the map.
+//! A schedule is like a timetable of a railway: in each step a message has its track for itself.
+//! `verify` and `search` do not know each other. The judge reads only the timetable and the map,
+//! not the claims of a search.
 //!
-//! Messages are never combined on the way; reductions are not scheduled here. No
-//! clock and no file is read: whoever calls a search says when it shall stop.
+//! Messages are never combined on the way; reductions are not scheduled here. No clock and no file
+//! is read: the caller of a search says when it shall stop.
 
 pub mod bounds;
 pub mod circulant;

@@ -15,36 +15,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::fault::Fault;
 
-/// Who tells whom ([EVO] §2).
+/// The kind of a collective: which nodes tell which ([EVO] §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collective {
-    /// One-to-all broadcast: everybody gets the source's message.
+    /// One-to-all broadcast: all nodes get the source's message.
     Oab,
-    /// All-to-all broadcast: everybody gets everybody's message.
+    /// All-to-all broadcast: all nodes get the messages of all.
     Aab,
-    /// One-to-all scatter: each gets a message of its own from the source.
+    /// One-to-all scatter: each node gets a message of its own from the source.
     Oas,
-    /// All-to-all scatter: each sends each a message of its own.
+    /// All-to-all scatter: each node sends a message of its own to each.
     Aas,
-    /// All-to-one gather: the source gets a message of each. It is a scatter with
-    /// all channels turned round. Messages are never combined.
+    /// All-to-one gather: the source gets a message from each node. It is a scatter with all
+    /// channels turned round. Messages are never combined.
     Aog,
 }
 
 impl Collective {
-    /// Whether one node is the source, or for a gather the root.
+    /// Whether the collective has one source, or for a gather one root.
     pub const fn has_source(self) -> bool {
         matches!(self, Self::Oab | Self::Oas | Self::Aog)
     }
 
-    /// Whether receivers can pass on what they got: one message is for all.
+    /// Whether receivers can pass on messages, since one message is for all.
     pub const fn is_broadcast(self) -> bool {
         matches!(self, Self::Oab | Self::Aab)
     }
 }
 
-/// How a message crosses the network.
+/// The model of how a message crosses the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
@@ -55,14 +55,14 @@ pub enum Model {
     StoreForward,
 }
 
-/// How much a node does at once.
+/// How many messages a node sends and receives at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ports {
-    /// Each step it sends at most one message and receives at most one. What only
+    /// In each step a node sends at most one message and receives at most one. A message that only
     /// passes through a wormhole router does not count.
     One,
-    /// Only the channels limit it.
+    /// A node is limited by its channels alone.
     All,
 }
 
@@ -89,30 +89,30 @@ named!(Ports { Self::One => "one", Self::All => "all" });
 pub struct Schedule {
     /// The graph, such as `kautz:3,2`.
     pub graph: String,
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
-    /// The source, or the root of a gather; none where all send to all.
+    /// The source, or the root of a gather; none if all nodes send to all.
     #[serde(default, deserialize_with = "optional_name")]
     pub source: Option<String>,
-    /// What is out of order.
+    /// The faulty links and nodes.
     pub faults: Vec<Fault>,
     /// How a message crosses the network.
     pub model: Model,
     /// How much a node does at once.
     pub ports: Ports,
-    /// How many channels a path may have more than a shortest one. It does not
-    /// concern `store-forward`, whose moves are one channel long.
+    /// How many channels more than a shortest path a path may have. It does not apply to
+    /// `store-forward`, whose moves have one channel.
     pub excess: u8,
-    /// Into how many blocks the message of a one-to-all broadcast is cut; else 1.
+    /// The number of blocks of a one-to-all broadcast; else 1.
     pub blocks: u32,
-    /// Who sends; absent if all healthy nodes do. Others only relay.
+    /// The nodes that send; absent if all healthy nodes do. Other nodes only relay.
     #[serde(
         default,
         deserialize_with = "optional_names",
         skip_serializing_if = "Option::is_none"
     )]
     pub senders: Option<Vec<String>>,
-    /// Who receives; absent if all healthy nodes do. Others only relay.
+    /// The nodes that receive; absent if all healthy nodes do. Other nodes only relay.
     #[serde(
         default,
         deserialize_with = "optional_names",
@@ -121,7 +121,7 @@ pub struct Schedule {
     pub receivers: Option<Vec<String>>,
     /// How many steps there are.
     pub steps: u32,
-    /// Who sends what to whom, when, and by which way.
+    /// The moves: each is one message on one path in one step.
     pub moves: Vec<Move>,
 }
 
@@ -129,28 +129,28 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "MoveRow", into = "MoveRow")]
 pub struct Move {
-    /// When: 1 ..= the number of steps.
+    /// The step: 1 ..= the number of steps.
     pub step: u32,
-    /// Who sends.
+    /// The name of the sender.
     pub from: String,
-    /// Who receives.
+    /// The name of the receiver.
     pub to: String,
     /// The nodes on the way, both ends included.
     pub path: Vec<String>,
-    /// What.
+    /// The message that is sent.
     pub message: Message,
 }
 
-/// What a move carries.
+/// The message that a move carries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Message {
     /// A block of a broadcast that is cut into several: 0 .. the number of blocks.
     Block(u32),
-    /// The message that this node has for all, or, in a wormhole scatter or gather,
-    /// for the one at the end of the path.
+    /// The message of this node. It is for all nodes, or, in a wormhole scatter or gather, for the
+    /// node at the end of the path.
     Of(String),
-    /// What the first has for the second: scatter and gather in `store-forward`.
+    /// The message of the first node for the second: scatter and gather in `store-forward`.
     Between(
         #[serde(deserialize_with = "name")] String,
         #[serde(deserialize_with = "name")] String,

@@ -1,13 +1,15 @@
-//! What is to be scheduled: a collective on a graph, found to make sense.
+//! The problem of a search: a collective on a graph, checked to make sense.
 
 use super::plan::{Collective, Message, Model, Move, Ports, Schedule};
 use super::topology::{Node, Topology};
 
 /// The most channels that a path may have beyond a shortest one.
 pub const EXCESS_MAX: u8 = 3;
-/// The most blocks of a broadcast. Guess: 64 MiB in blocks of 64 KiB.
+/// The most blocks of a broadcast. Guess: 64 MiB in blocks of 64 KiB. Requests for more are
+/// refused.
 pub const BLOCKS_MAX: u32 = 1024;
-/// The most (message, receiver) pairs. Guess: a search beyond takes hours.
+/// The most (message, receiver) pairs. Guess: a search beyond takes hours. Requests for more are
+/// refused.
 pub const DELIVERIES_MAX: usize = 1 << 17;
 
 /// The most channels of all shortest paths of a scatter together. A schedule names each
@@ -15,30 +17,30 @@ pub const DELIVERIES_MAX: usize = 1 << 17;
 /// channel is a move of its own and counts four times.
 pub const PATH_CHANNELS_MAX: usize = 12_000_000;
 
-/// What a user asks for.
+/// A request of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Who tells whom.
+    /// The kind of the collective.
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// Who sends; `None`: all healthy nodes.
+    /// The nodes that send; `None`: all healthy nodes.
     pub senders: Option<Vec<String>>,
-    /// Who receives; `None`: all healthy nodes.
+    /// The nodes that receive; `None`: all healthy nodes.
     pub receivers: Option<Vec<String>>,
     /// How a message crosses the network.
     pub model: Model,
-    /// How much a node does at once.
+    /// How many messages a node sends and receives at once.
     pub ports: Ports,
-    /// How many channels a path may have beyond a shortest one.
+    /// How many channels more than a shortest path a path may have.
     pub excess: u8,
-    /// Into how many blocks a one-to-all broadcast is cut.
+    /// The number of blocks of a one-to-all broadcast.
     pub blocks: u32,
 }
 
 impl Request {
-    /// A collective in the paper's model: wormhole, all ports, shortest paths, all
-    /// nodes take part ([EVO] §2).
+    /// A collective in the paper's model: wormhole, all ports, shortest paths, and all nodes take
+    /// part ([EVO] §2).
     pub const fn paper(collective: Collective, source: Option<String>) -> Self {
         Self {
             collective,
@@ -53,26 +55,26 @@ impl Request {
     }
 }
 
-/// A request that makes no sense on its graph.
+/// Why a request makes no sense on its graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemError {
-    /// No source is given.
+    /// No source is given, but the collective needs one.
     #[error("{collective} needs a source; give one such as {example:?}")]
     NoSource {
-        /// What was asked for.
+        /// The collective that was asked for.
         collective: Collective,
-        /// A node that exists.
+        /// The name of a node that exists.
         example: String,
     },
-    /// A source is given although everybody is one.
+    /// A source is given although all nodes are sources.
     #[error("{0} has no single source: give senders instead, or leave the source out")]
     NeedlessSource(Collective),
-    /// Senders or receivers are given although the collective has one.
+    /// A list of senders or receivers is given although the source is the only one.
     #[error("the {what} of {collective} is its source: leave the list of {what}s out")]
     NeedlessList {
-        /// What was asked for.
+        /// The collective that was asked for.
         collective: Collective,
-        /// Sender or receiver.
+        /// The list that was given: of senders or of receivers.
         what: &'static str,
     },
     /// No healthy node has this name.
@@ -80,16 +82,16 @@ pub enum ProblemError {
         "{what} {name:?} is no healthy node of {graph}; its nodes have names such as {example:?}"
     )]
     NoNode {
-        /// Source, sender or receiver.
+        /// The role of the node: source, sender or receiver.
         what: &'static str,
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// A node that exists.
+        /// The name of a node that exists.
         example: String,
     },
-    /// A list is empty, or all that it names is the source.
+    /// A list is empty, or names no node but the source.
     #[error(
         "nobody has anything to send to another; name at least one sender and another receiver"
     )]
@@ -99,23 +101,23 @@ pub enum ProblemError {
         "nothing leads from {from} to {to} in {graph} with these faults; take a fault away, or {to} out"
     )]
     Unreachable {
-        /// The sender.
+        /// The name of the sender.
         from: String,
-        /// The receiver.
+        /// The name of the receiver.
         to: String,
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
-    /// Too large an excess.
+    /// The excess is too large.
     #[error("an excess of {0} is too large; give 0 to {EXCESS_MAX}")]
     Excess(u8),
-    /// Blocks out of range.
+    /// The number of blocks is out of range.
     #[error("{0} blocks are out of range; give 1 to {BLOCKS_MAX}")]
     Blocks(u32),
-    /// Blocks where there is no one-to-all broadcast.
+    /// Blocks are given, but the collective is no one-to-all broadcast.
     #[error("only a one-to-all broadcast (oab) is cut into blocks; leave the blocks of {0} out")]
     NeedlessBlocks(Collective),
-    /// More than a search can do.
+    /// There are more deliveries than a search can handle.
     #[error(
         "{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}"
     )]
@@ -127,7 +129,7 @@ pub enum ProblemError {
     TooLong(usize),
 }
 
-/// A request on a graph, valid: every sender reaches every receiver.
+/// A valid request on a graph: every sender reaches every receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     graph: Topology,
@@ -138,7 +140,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The request on a graph that its faults were taken out of.
+    /// A request on a graph from which the faults have been taken out.
     pub fn new(graph: Topology, request: Request) -> Result<Self, ProblemError> {
         let collective = request.collective;
         check_numbers(&request)?;
@@ -167,12 +169,12 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The graph without what is faulty.
+    /// The graph without its faulty links and nodes.
     pub const fn graph(&self) -> &Topology {
         &self.graph
     }
 
-    /// What was asked for.
+    /// The request that was made.
     pub const fn request(&self) -> &Request {
         &self.request
     }
@@ -182,12 +184,12 @@ impl Problem {
         self.source
     }
 
-    /// Who sends, in ascending order.
+    /// The nodes that send, in ascending order.
     pub fn senders(&self) -> &[Node] {
         &self.senders
     }
 
-    /// Who receives, in ascending order.
+    /// The nodes that receive, in ascending order.
     pub fn receivers(&self) -> &[Node] {
         &self.receivers
     }
@@ -198,7 +200,7 @@ impl Problem {
         self.senders.len() == healthy && self.receivers.len() == healthy
     }
 
-    /// Each (origin, destination) with something to send; blocks not counted.
+    /// Each (origin, destination) with a message to send; blocks are not counted.
     pub fn pairs(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
         let from = self.senders.iter().copied();
         from.flat_map(|from| {
@@ -207,7 +209,7 @@ impl Problem {
         })
     }
 
-    /// A gather as the scatter from its root with all channels turned round.
+    /// A gather turned into the scatter from its root with all channels turned round.
     pub fn turned(&self) -> Self {
         let mut turned = self.clone();
         turned.graph = self.graph.reversed();
@@ -216,7 +218,7 @@ impl Problem {
         turned
     }
 
-    /// A schedule of this problem from its moves.
+    /// The schedule of this problem with these moves.
     pub(super) fn schedule(&self, steps: u32, mut moves: Vec<Move>) -> Schedule {
         moves.sort_unstable();
         let request = &self.request;
@@ -236,8 +238,8 @@ impl Problem {
         }
     }
 
-    /// One move by node numbers. `origin` and `destination` are those of the
-    /// message, which is `block` where there are several.
+    /// One move, by the numbers of its nodes. `origin` and `destination` are those of the message.
+    /// If there are several blocks, the message is `block`.
     pub(super) fn step_move(
         &self,
         step: usize,
@@ -420,7 +422,7 @@ mod tests {
             (11, Model::StoreForward, true),
             (12, Model::StoreForward, false),
         ] {
-            // Each sender of a ring of 1,024 nodes is 256 channels from the others on average.
+            // In a ring of 1,024 nodes a sender is 256 channels from the others on average.
             let made = problem("ring:1024", &[], request(senders, model));
             assert_eq!(made.is_ok(), is_allowed, "{senders} {model}");
             if let Err(error) = made {

@@ -19,9 +19,11 @@ pub type Node = usize;
 /// The number of a channel: 0 .. the number of healthy channels.
 pub type Channel = usize;
 
-/// The most nodes of a topology. Guess: far above what a search can schedule.
+/// The most nodes of a topology. Guess: far above what a search can schedule. Larger graphs are
+/// refused.
 pub const NODES_MAX: usize = 1024;
-/// The most channels of a topology. Guess: as above.
+/// The most channels of a topology. Guess: far above what a search can schedule. Graphs with more
+/// are refused.
 pub const CHANNELS_MAX: usize = 1 << 16;
 
 /// A network: named nodes and the channels between them.
@@ -38,7 +40,7 @@ pub struct Topology {
     faults: Vec<Fault>,
 }
 
-/// A name that is no graph, or a graph that cannot be built.
+/// Why a name is no graph, or why a graph cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The text names no graph.
@@ -50,15 +52,15 @@ pub enum TopologyError {
     /// The parameters of a graph are out of range.
     #[error("{graph}: {reason}")]
     Parameters {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// What would be right.
+        /// The parameters that would be valid.
         reason: &'static str,
     },
-    /// Too few or too many nodes.
+    /// The graph has too few or too many nodes.
     #[error("{0} has {1} nodes; give a graph of 2 to {NODES_MAX}")]
     Size(String, u64),
-    /// Too many channels.
+    /// The graph has too many channels.
     #[error("{0} has more than {CHANNELS_MAX} channels; give a graph with fewer edges")]
     Channels(String),
     /// A line of an edge list is no edge.
@@ -67,11 +69,11 @@ pub enum TopologyError {
          as `a b`, or `a > b` for a channel from a to b alone; a name has letters, digits, '_' and '.'"
     )]
     Edge {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
         /// The line's number, from 1.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
     },
 }
@@ -90,8 +92,7 @@ impl Topology {
         generator::from_edges(name, text)
     }
 
-    /// A graph of these nodes and channels; a channel that comes twice is taken
-    /// once.
+    /// A graph of these nodes and channels. A channel that is given twice is taken once.
     pub(super) fn build(
         name: &str,
         nodes: Vec<String>,
@@ -127,8 +128,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// This graph without what is faulty. A faulty link of an undirected graph is
-    /// faulty in both directions; a faulty node has no healthy channel.
+    /// This graph without these faults. A faulty link of an undirected graph is faulty in both
+    /// directions. A faulty node has no healthy channel.
     pub fn with_faults(&self, faults: &[Fault]) -> Result<Self, FaultError> {
         if faults.len() > FAULTS_MAX {
             return Err(FaultError::TooMany(faults.len()));
@@ -161,8 +162,7 @@ impl Topology {
         Ok(rest)
     }
 
-    /// The same nodes with every channel turned round: gathering is scattering
-    /// here.
+    /// The same nodes with every channel turned round, so that a gather becomes a scatter.
     pub fn reversed(&self) -> Self {
         let mut turned = self.clone();
         turned.channels = self
@@ -175,7 +175,7 @@ impl Topology {
         turned
     }
 
-    /// The name it was made from.
+    /// The name from which the graph was made.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -185,7 +185,7 @@ impl Topology {
         self.nodes.len()
     }
 
-    /// The healthy nodes.
+    /// The nodes without a fault.
     pub fn healthy_nodes(&self) -> impl Iterator<Item = Node> + '_ {
         (0..self.nodes.len()).filter(|node| !self.is_faulty[*node])
     }
@@ -195,12 +195,12 @@ impl Topology {
         self.is_faulty.get(node).copied().unwrap_or(true)
     }
 
-    /// Whether its links have one direction each.
+    /// Whether each of its links has one direction only.
     pub const fn is_directed(&self) -> bool {
         self.is_directed
     }
 
-    /// What was taken out.
+    /// The faults that were taken out.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
@@ -230,12 +230,12 @@ impl Topology {
         &self.out[node]
     }
 
-    /// The channels that end at a node.
+    /// The channels that lead to a node.
     pub fn into(&self, node: Node) -> &[Channel] {
         &self.into[node]
     }
 
-    /// The number of hops from a node to each; `None` where nothing leads.
+    /// The number of hops from a node to each; `None` if no path leads there.
     pub fn distances_from(&self, source: Node) -> Vec<Option<usize>> {
         let mut distances = vec![None; self.nodes.len()];
         distances[source] = Some(0);

@@ -1,12 +1,12 @@
-//! The judge of schedules. It knows the file and the graph, and nothing of how a
-//! schedule was found.
+//! The judge of schedules. It knows the file and the graph, but not how a schedule was found.
 //!
-//! Rules, in the order in which they are checked: the header makes sense on the
-//! graph; per move: its step exists, its nodes exist and are healthy, its path is
-//! one of the graph and not too long, its message exists, its ends take part; per
-//! step: a channel carries one message, a port serves one; over the steps: whoever
-//! sends holds the message since an earlier step, nobody gets what it has, every
-//! receiver gets everything, and no step is empty ([EVO] §2, §3.3).
+//! The rules, in the order in which they are checked ([EVO] §2, §3.3):
+//! - The header makes sense on the graph.
+//! - For each move: the step and the message exist; the nodes exist and are healthy; the path is in
+//!   the graph and not too long; its ends take part.
+//! - For each step: a channel carries one message, and a port serves one.
+//! - Over all steps: a sender holds the message since an earlier step, no node gets a message that
+//!   it has, every receiver gets everything, and no step is empty.
 
 mod defect;
 
@@ -18,11 +18,11 @@ use super::problem::{Problem, Request};
 use super::topology::{Node, Topology};
 pub use defect::Defect;
 
-/// Whether a schedule does what its header says, on this graph without faults.
+/// Check that a schedule does what its header says, on this graph without faults.
 ///
-/// A graph may have several names: `mesh:04x4` is `mesh:4x4`. The name of a file says
-/// nothing about its edges, so two names of files count as equal, and the moves are
-/// judged on the graph that is given.
+/// A graph may have several names: `mesh:04x4` is `mesh:4x4`. The name of a file says nothing about
+/// its edges. So two names of files count as equal, and the moves are judged on the graph that is
+/// given.
 pub fn verify(schedule: &Schedule, graph: &Topology) -> Result<(), Defect> {
     let is_same = generator::canonical(&schedule.graph) == generator::canonical(graph.name());
     if !is_same || !graph.faults().is_empty() {
@@ -59,10 +59,10 @@ pub fn verify(schedule: &Schedule, graph: &Topology) -> Result<(), Defect> {
     }
 }
 
-/// What is sent: the origin, the destination (scatter and gather), the block.
+/// A message: its origin, its destination (scatter and gather), and its block.
 type Content = (Node, Option<Node>, u32);
 
-/// A move by node numbers.
+/// A move, by the numbers of its nodes.
 struct Read {
     number: usize,
     step: u32,
@@ -100,7 +100,7 @@ fn request(schedule: &Schedule) -> Request {
 }
 
 impl Judge<'_> {
-    /// The rules that one move can break alone, its length apart.
+    /// Check the rules that a single move can break, except for its length.
     fn read(&self, number: usize, one: &Move) -> Result<Read, Defect> {
         if !(1..=self.schedule.steps).contains(&one.step) {
             return Err(Defect::NoStep {
@@ -161,7 +161,7 @@ impl Judge<'_> {
         self.graph.channel(pair[0], pair[1]).is_some()
     }
 
-    /// What the move carries, if the collective has such a message.
+    /// The message of a move, if the collective has such a message.
     fn content(&self, number: usize, one: &Move, path: &[Node]) -> Result<Content, Defect> {
         let schedule = self.schedule;
         let is_pair = !schedule.collective.is_broadcast();
@@ -171,7 +171,8 @@ impl Judge<'_> {
         };
         let alone = |name: &str| match is_pair {
             false => origin(name).map(|from| (from, None, 0)),
-            // The path's end is the destination; a relay learns nothing to pass on.
+            // The destination is the end of the path. A relay learns no message that it could pass
+            // on.
             true => origin(name).map(|from| (from, path.last().copied(), 0)),
         };
         let is_relayed = is_pair && schedule.model == Model::StoreForward;
@@ -182,7 +183,7 @@ impl Judge<'_> {
                 source.map(|source| (source, None, *block))
             }
             _ if schedule.blocks > 1 => None,
-            // Where there are no blocks a number is the name of a node.
+            // In a collective without blocks a number is the name of a node.
             Message::Block(name) if !is_relayed => alone(&name.to_string()),
             Message::Of(name) if !is_relayed => alone(name),
             Message::Between(from, to) if is_relayed => {
@@ -199,7 +200,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Relays may learn in `store-forward`; else paths end at receivers.
+    /// Whether a move may end at its receiver. In `store-forward` relays may learn messages; else
+    /// paths end at receivers.
     fn is_for(&self, one: &Read) -> bool {
         let (origin, _, _) = one.content;
         let is_receiver = self.problem.receivers().contains(&one.to());
@@ -227,7 +229,7 @@ impl Judge<'_> {
         }
     }
 
-    /// One message per channel and step, and per port.
+    /// Check that each channel and each port serves one message per step.
     fn check_resources(&self, moves: &[Read]) -> Result<(), Defect> {
         let mut channels = BTreeMap::new();
         let mut ports = BTreeMap::new();
@@ -262,9 +264,10 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Who sends holds; nobody gets a message twice; nothing is missing.
+    /// Check that senders hold their messages, that no node gets a message twice, and that none is
+    /// missing.
     fn check_holders(&self, moves: &[Read]) -> Result<(), Defect> {
-        // In which step a node gets a message; it can send it later.
+        // The step in which a node gets a message. It can send the message in later steps.
         let mut since: BTreeMap<(Content, Node), u32> = BTreeMap::new();
         for one in moves {
             let (origin, _, _) = one.content;

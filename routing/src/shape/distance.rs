@@ -1,4 +1,4 @@
-//! How far it is: on a ring, by way of the levels above, and by any way.
+//! Distances: along a ring, by way of the levels above, and over any path.
 
 use binomesh_overlay::Rank;
 
@@ -12,18 +12,18 @@ impl Shape {
         (one.level == other.level).then(|| self.across(one.level, one.offset, other.offset))
     }
 
-    /// The least over all levels of going up, along the ring and down ([SFT06]
-    /// §3.2, the variant).
+    /// The length of the shortest way up, along one level and down, over all levels ([SFT06] §3.2,
+    /// the variant).
     pub fn climbing_distance(&self, one: Rank, other: Rank) -> u32 {
         self.climb(self.place(one), self.place(other), true).length
     }
 
-    /// A neighbour of least climbing distance to another rank, a child if there is
-    /// such a child, found without looking at all of them; none if that takes a look.
+    /// A neighbour with the least climbing distance to another rank, preferably a child, found
+    /// without looking at all neighbours. None if all must be looked at.
     ///
-    /// Every step changes the distance by one at most, so a step along a best way is a
-    /// best step. Not so where the link between the ends of a ragged last level comes
-    /// in, of which the levels above know nothing.
+    /// Every step changes the distance by at most one, so a step along a best way is a best step.
+    /// This does not hold where the link between the ends of a ragged last level is used, which the
+    /// levels above know nothing of.
     pub(crate) fn climbing_step(&self, from: Rank, to: Rank) -> Option<Rank> {
         let (here, goal) = (self.place(from), self.place(to));
         let Place { level, offset } = here;
@@ -70,11 +70,10 @@ impl Shape {
         }
     }
 
-    /// The length of a shortest path while everybody lives.
+    /// The length of a shortest path if no rank is dead.
     ///
-    /// Only a ragged last level can make it worth while to go further down: its
-    /// ring leads from the last rank back to the left end. A shortest path takes
-    /// that link once or not at all.
+    /// Going further down can only be worth while for a ragged last level: its ring leads from the
+    /// last rank back to the left end. A shortest path takes that link at most once.
     pub fn distance(&self, one: Rank, other: Rank) -> u32 {
         Goal::new(self, self.place(other)).distance(self, self.place(one))
     }
@@ -85,8 +84,8 @@ impl Shape {
         direct.min(self.size_of(level).abs_diff(direct))
     }
 
-    /// As [`Shape::climbing_distance`]; without `with_seam` the link between the
-    /// two ends of a ragged last level is not used.
+    /// As [`Shape::climbing_distance`], with the level of the way. Without `with_seam` the link
+    /// between the two ends of a ragged last level is not used.
     fn climb(&self, one: Place, other: Place, with_seam: bool) -> Climb {
         let level = one.level.min(other.level);
         let straight = u32::from(one.level.abs_diff(other.level));
@@ -94,14 +93,14 @@ impl Shape {
         let other = self.above(other.offset, other.level - level);
         let direct = one.abs_diff(other);
         let round = self.power(level).abs_diff(direct);
-        // Without gaps the ring has a power of k.
+        // Without gaps, the size of the ring is a power of k.
         let mut best = match (level == self.last && self.is_ragged(), with_seam) {
             (false, _) => direct.min(round),
             (true, true) => self.across(level, one, other),
             (true, false) => direct,
         };
-        // Where k^up >= distance, the rings are as good as crossed: higher up
-        // nothing is won.
+        // Where k^up >= distance, the way along the ring is at most one step, and nothing is gained
+        // higher up.
         let distance = direct.min(round);
         let (mut turn, mut up) = (level, level);
         while up > 1 && self.power(up - 1) >= distance {
@@ -109,11 +108,11 @@ impl Shape {
         }
         while up > 0 && best > 2 {
             let climbed = 2 * u32::from(up);
-            // Levels above another one are full.
+            // Levels above another level are full.
             let direct = self.above(one, up).abs_diff(self.above(other, up));
             let across = direct.min(self.power(level - up).abs_diff(direct));
-            // One level further down there is at least k times as much to cross, but
-            // for one that the division may have rounded up here.
+            // One level further down the way along is at least k times as long, except for one step
+            // that the division may have rounded up here.
             if across >= 3 && climbed + across > best {
                 break;
             }
@@ -129,16 +128,15 @@ impl Shape {
     }
 }
 
-/// The best of the ways up, along one level and down.
+/// The best way up, along one level and down.
 #[derive(Debug, Clone, Copy)]
 struct Climb {
     length: u32,
-    /// The level along which it goes.
+    /// The level along which the way goes.
     level: u8,
 }
 
-/// Where it shall go, with what is known of the way there from the two ends of a
-/// ragged last level.
+/// A goal, with the distances to it from the two ends of a ragged last level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goal {
     pub(crate) place: Place,
@@ -149,7 +147,7 @@ pub(crate) struct Goal {
 #[derive(Debug, Clone, Copy)]
 struct Seam {
     ends: [Place; 2],
-    /// From the other end of the link to the goal.
+    /// The distances to the goal, for each end of the link from the other end.
     onward: [u32; 2],
 }
 
@@ -166,7 +164,7 @@ impl Goal {
         Self { place, seam }
     }
 
-    /// The length of a shortest path while everybody lives.
+    /// The length of a shortest path to the goal if no rank is dead.
     pub(crate) fn distance(&self, shape: &Shape, from: Place) -> u32 {
         let mut best = shape.climb(from, self.place, false).length;
         if let Some(seam) = &self.seam {
@@ -179,8 +177,8 @@ impl Goal {
         best
     }
 
-    /// The length of one path that goes up, along one level and down, and the places
-    /// between its ends. It is a shortest path unless one over the seam is shorter.
+    /// A path up, along one level and down: its length, and the places between its ends. It is a
+    /// shortest path unless one over the link between the ends of a ragged last level is shorter.
     pub(crate) fn straight(
         &self,
         shape: &Shape,

@@ -1,11 +1,11 @@
-//! Who is linked to whom: in the sibling tree, in the binomial graph, and by whom
-//! a link of the tree is dialled.
+//! The links of a rank in the sibling tree and in the binomial graph, and which end dials a link of
+//! the tree.
 
 use binomesh_overlay::Rank;
 
 use super::Shape;
 
-/// Over which links a packet may go.
+/// The links that a packet may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Links {
     /// Parent, children and the two ring neighbours.
@@ -15,7 +15,7 @@ pub enum Links {
 }
 
 impl Shape {
-    /// The neighbours of a rank, each once: in the sibling tree at most k + 3, the
+    /// The neighbours of a rank, each once. In the sibling tree there are at most k + 3: the
     /// children first, then the ring, then the parent.
     pub fn neighbours(
         &self,
@@ -29,12 +29,12 @@ impl Shape {
             .chain(fingers.into_iter().flatten())
     }
 
-    /// To whom a rank says `hello` ([SFT06] §3.1): its parent, its left neighbour,
-    /// and from the rightmost the leftmost.
+    /// The ranks that a rank says `hello` to ([SFT06] §3.1): its parent and its left neighbour, and
+    /// for the rightmost rank the leftmost one.
     ///
-    /// Departure: the paper's rule makes the leftmost and the rightmost dial each
-    /// other. Here the leftmost is dialled and does not dial, so every link is
-    /// dialled from one end; a ring of two has one link.
+    /// Departure: by the paper's rule the leftmost and the rightmost rank dial each other. Here the
+    /// leftmost is dialled and does not dial, so every link is dialled from one end. A ring of two
+    /// has one link.
     pub fn hellos(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let place = self.place(rank);
         let size = self.size_of(place.level);
@@ -58,7 +58,7 @@ impl Shape {
     fn fingers(&self, rank: Rank) -> impl Iterator<Item = Rank> + Clone + use<> {
         let n = self.population().get();
         let at = rank.0 % n;
-        // 2^i one way and 2^j the other way lead to one rank where 2^i + 2^j = N.
+        // Where 2^i + 2^j = N, 2^i one way and 2^j the other way lead to the same rank.
         let powers = (0..self.population().levels()).map(|level| 1 << level);
         let ahead = powers.clone();
         let behind = powers.map(move |power| n - power);

@@ -1,5 +1,5 @@
-//! The ranks of a sibling tree in preorder: each before all below it, so that a
-//! subtree is an interval.
+//! The ranks of a sibling tree in preorder: each rank comes before all ranks below it, so a subtree
+//! is an interval.
 
 use binomesh_overlay::Rank;
 
@@ -10,7 +10,7 @@ impl Shape {
     pub fn preorder(&self, rank: Rank) -> u32 {
         let place = self.place(rank);
         let above = (0..place.level).map(|level| {
-            // The ancestor there, and all to its left.
+            // The ancestor on that level, and all ranks to its left.
             self.above(place.offset, place.level - level)
                 .saturating_add(1)
         });
@@ -19,7 +19,7 @@ impl Shape {
         above.saturating_add(place.offset).saturating_add(below)
     }
 
-    /// How many ranks its subtree has, itself included.
+    /// How many ranks the subtree of a rank has, the rank itself included.
     pub fn subtree_size(&self, rank: Rank) -> u32 {
         let place = self.place(rank);
         let left = self.count_below(place.level, place.offset);
@@ -27,13 +27,13 @@ impl Shape {
         1 + (both - left)
     }
 
-    /// The rank that so many come before in preorder, if there are that many.
+    /// The rank at this index in preorder; none if the index is too large.
     pub fn at_preorder(&self, index: u32) -> Option<Rank> {
         if index >= self.population().get() {
             return None;
         }
         let mut at = Rank(0);
-        // Every turn is a level down.
+        // Every turn of the loop goes one level down.
         while self.preorder(at) != index {
             let children = self.children(at);
             let (mut low, mut high) = (0, children.len());

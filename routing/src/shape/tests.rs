@@ -5,7 +5,7 @@ fn shape(n: u32, k: u32) -> Shape {
     Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
 }
 
-/// Every tree of up to `most` ranks with k = 2 ..= 9.
+/// All trees of up to `most` ranks with k = 2 ..= 9.
 fn all(most: u32) -> impl Iterator<Item = Shape> {
     (2..=9).flat_map(move |k| (1..=most).map(move |n| shape(n, k)))
 }

@@ -1,10 +1,9 @@
 //! The trees along which the blocks of a [`Circulant`] schedule go.
 //!
-//! In the schedule every node sends a block in every round, and each block gets to each
-//! node once. So the way of one block is a tree, and after ⌈log₂ N⌉ blocks the trees come
-//! again; the last block has one of its own. What a node hands on of a block, and who takes
-//! the place of a node that is lost, is read off the tree as with every other strategy; the
-//! rounds say which of two copies goes first.
+//! In the schedule every node sends a block in every round, and each block comes to each node once.
+//! So the way of one block is a tree. After ⌈log₂ N⌉ blocks the same trees come again, and the last
+//! block has a tree of its own. The parts of a block, and the heirs of a lost node, are read off
+//! the tree as with every other strategy. The rounds tell which of two copies a node sends first.
 //!
 //! ```text
 //!   N = 4, rounds above the arrows, counted for each block from its first one
@@ -15,7 +14,7 @@
 //!                                    └─────────▶ 2         └────────▶ 2
 //! ```
 //!
-//! Whoever is known to be lost hands nothing on: [`without`].
+//! A member that is known to be lost hands nothing on: [`without`].
 
 mod without;
 
@@ -25,13 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::schedule::circulant::Circulant;
 
-/// So many members the schedule has at most: [`Circulant::binomial`].
+/// The most members that the schedule supports: [`Circulant::binomial`].
 pub(super) const NODES_MAX: u32 = 1024;
-/// So many sets of trees are remembered, those that were used last. A guess: a cluster has
-/// one or two at a time, a simulation a few.
+/// How many sets of trees are remembered: those that were used last. A guess: a cluster has one or
+/// two at a time, a simulation a few. If it is too small, sets are computed again for each message.
 const REMEMBERED: usize = 16;
 
-/// The trees that are remembered, those that were used last in front.
+/// The sets of trees that are remembered, the last used first.
 #[derive(Debug)]
 struct Known<K>(VecDeque<(K, Arc<Trees>)>);
 
@@ -55,7 +54,8 @@ impl<K: PartialEq> Known<K> {
     }
 }
 
-/// What is remembered under a key, or else worked out; nobody else has to wait meanwhile.
+/// The trees under a key, computed if they are not remembered. No lock is held during the
+/// computation.
 fn remembered<K: PartialEq>(
     known: &Mutex<Known<K>>,
     key: K,
@@ -72,36 +72,37 @@ fn remembered<K: PartialEq>(
 /// All trees of one population.
 #[derive(Debug)]
 pub(super) struct Trees {
-    /// Of blocks that others follow: by their number from the end, modulo how many there are.
+    /// The trees of blocks that other blocks follow. The tree of a block is at the number of blocks
+    /// that follow, modulo the number of these trees.
     inner: Vec<Tree>,
     last: Tree,
 }
 
-/// The way of a block. Positions are in preorder, and a node's children are in the order in
-/// which it sends to them.
+/// The tree of a block. Positions are in preorder, and a node's children are in the order in which
+/// it sends to them.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// By position: how many ranks clockwise of the origin.
+    /// For each position, how many ranks it is clockwise of the origin.
     distances: Vec<u32>,
     positions: Vec<u32>,
-    /// By position: where the subtree ends.
+    /// For each position, the end of its subtree.
     ends: Vec<u32>,
-    /// By position: in which round it gets the block, from the one in which the origin
+    /// For each position, the round in which it gets the block, from the round in which the origin
     /// first sends it.
     rounds: Vec<u32>,
 }
 
 impl Trees {
-    /// The trees for so many members; none if they are too many. What is not remembered
-    /// takes up to 0.2 s to work out.
+    /// The trees for this many members; none if there are too many. They take up to 0.2 s to
+    /// compute if they are not remembered.
     pub(super) fn of(population: u32) -> Option<Arc<Self>> {
         static KNOWN: Mutex<Known<u32>> = Mutex::new(Known::new());
         remembered(&KNOWN, population, |_| Self::work_out(population))
     }
 
-    /// The same, and those that are so many ranks clockwise of the origin, in ascending
-    /// order, hand nothing on. From the trees with them this takes some 2 ms for 1,024 members,
-    /// 0.1 ms for 64; a member can cause that with each of its blocks.
+    /// As [`Trees::of`], but the ranks at the distances `lost` clockwise of the origin, in
+    /// ascending order, hand nothing on. To derive them takes some 2 ms for 1,024 members and 0.1
+    /// ms for 64. A member can cause that with each of its blocks.
     pub(super) fn without(population: u32, lost: Vec<u32>) -> Option<Arc<Self>> {
         static KNOWN: Mutex<Known<(u32, Vec<u32>)>> = Mutex::new(Known::new());
         let all = Self::of(population)?;
@@ -121,8 +122,8 @@ impl Trees {
         let phase = schedule.skips().len();
         let receipts = (1..population).map(|rank| schedule.receipts(rank));
         let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
-        // `is_it` says which of the blocks that a rank gets in a phase goes down this tree. The
-        // round in which it gets that one tells from whom, and how late.
+        // `is_it` tells which of the blocks that a rank gets in a phase goes down this tree. From
+        // the round in which it comes follow its sender and how late it is.
         let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
             let mut arcs = Vec::with_capacity(receipts.len());
             for (rank, blocks) in (1..).zip(&receipts) {
@@ -139,12 +140,12 @@ impl Trees {
             (0..phase).map(|left| tree(&|block| (block + left).rem_euclid(phase) == 0, false));
         Some(Self {
             inner: inner.collect::<Option<_>>()?,
-            // Every block number beyond the last means the last block.
+            // Every block number beyond the last one means the last block.
             last: tree(&|block| block >= 0, true)?,
         })
     }
 
-    /// The tree of a block that so many follow.
+    /// The tree of a block that `left` blocks follow.
     pub(super) fn tree(&self, left: u32) -> &Tree {
         let inner = self.inner.get(left as usize % self.inner.len().max(1));
         inner.filter(|_| left > 0).unwrap_or(&self.last)
@@ -152,7 +153,7 @@ impl Trees {
 }
 
 impl Tree {
-    /// From whom each rank gets it, and in which round.
+    /// The tree with these arcs: from which rank, to which rank, and in which round.
     fn of(population: u32, arcs: &[(u32, u32, i64)]) -> Option<Self> {
         let mut children: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for (from, to, round) in arcs {
@@ -170,7 +171,7 @@ impl Tree {
         (tree.distances.len() == count).then_some(tree)
     }
 
-    /// A rank and all behind it. Each step down is a later round.
+    /// Append a rank and all ranks below it. Each step down is in a later round.
     fn visit(&mut self, rank: u32, round: u32, children: &mut BTreeMap<u32, Vec<(u32, u32)>>) {
         let position = self.distances.len();
         self.distances.push(rank);
@@ -203,7 +204,7 @@ impl Tree {
         at(&self.rounds, position)
     }
 
-    /// The positions of a node's children.
+    /// The positions of the children of a position.
     pub(super) fn children(&self, position: u32) -> impl Iterator<Item = u32> {
         let end = at(&self.ends, position);
         let first = Some(position + 1).filter(|first| *first < end);
@@ -221,7 +222,7 @@ fn at(values: &[u32], index: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Carry out a broadcast of so many blocks along the trees, each copy in its round.
+    /// Carry out a broadcast of this many blocks along the trees, each copy in its round.
     fn carry_out(population: u32, blocks: u32) {
         let trees = Trees::of(population).unwrap();
         let mut copies = Vec::new();

@@ -1,16 +1,16 @@
-//! Strategy `flood`: whoever receives a broadcast for the first time sends it to
-//! all its neighbours in the binomial graph.
+//! Strategy `flood`: a member that receives a broadcast for the first time sends it to all its
+//! neighbours in the binomial graph.
 //!
-//! Dear, about 2 log2 N messages per member, and in return nobody's death matters,
-//! the origin's included: if one member that stays up has it, then all have that
-//! are connected with it through members that stay up.
+//! It is expensive, with about 2 log2 N messages per member. In return no death matters, not even
+//! that of the origin. If any member with the broadcast stays up, all members that are connected
+//! with it through members that stay up get the broadcast.
 
 use binomesh_overlay::Rank;
 
 use crate::shape::{Links, Shape};
 
-/// To whom `at` sends what it has received for the first time, from `sender` if it
-/// is not its own.
+/// The neighbours to which `at` sends a broadcast that it has received for the first time, from
+/// `sender`, or that it originates.
 pub fn flood(shape: &Shape, at: Rank, sender: Option<Rank>) -> impl Iterator<Item = Rank> + use<> {
     let neighbours = shape.neighbours(at, Links::BinomialGraph);
     neighbours.filter(move |rank| Some(*rank) != sender)

@@ -1,6 +1,5 @@
-//! Where the members of a broadcast stand in it: strategies differ in the order
-//! of the members and in how a stretch of it is cut into parts, and in nothing
-//! else that the relay would see.
+//! The layout of a broadcast: the position of each member in it. To the relay, strategies differ
+//! only in the order of the members and in how a stretch of it is cut into parts.
 //!
 //! ```text
 //!   binomial        clockwise from the origin         origin 2 of N = 7:
@@ -13,9 +12,8 @@
 //!   circulant       a tree in preorder, another one for the next message
 //! ```
 //!
-//! In either order a *position* 0 is the origin, a part is an interval, and whoever
-//! answers for one stands at its start. So custody goes to higher positions only,
-//! whatever the strategy.
+//! In each order position 0 is the origin, a part is an interval, and the member that answers for a
+//! part stands at its start. So custody goes to higher positions only, with every strategy.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -30,8 +28,8 @@ use crate::shape::{Fanout, Links, Shape};
 use crate::span::Span;
 
 named! {
-    /// In which order a message goes to the members, as users say it: without the numbers that
-    /// follow from the cluster and from what is sent.
+    /// A strategy as users name it, without the numbers that follow from the cluster and from the
+    /// data.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Choice {
         /// The best for what is sent: messages go by `binomial`, files as `push` says.
@@ -52,7 +50,7 @@ named! {
     }
 }
 
-/// The first: `auto`.
+/// The default is `auto`.
 impl Default for Choice {
     fn default() -> Self {
         Self::ALL[0]
@@ -60,8 +58,8 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// The strategy: `fanout` is that of a tree, and `left` how many blocks follow by
-    /// `circulant`.
+    /// The strategy of this choice. `fanout` is for a tree, and `left` is how many blocks follow,
+    /// for `circulant`.
     pub const fn strategy(self, fanout: u32, left: u32) -> Strategy {
         match self {
             Self::Auto | Self::Binomial => Strategy::Binomial,
@@ -81,12 +79,12 @@ impl FromStr for Choice {
     }
 }
 
-/// A strategy that there is not.
+/// A name that no strategy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no strategy {0:?}; known are {all}", all = Choice::names("and"))]
 pub struct UnknownStrategy(String);
 
-/// In which order a message goes to the members.
+/// The order in which a message goes to the members.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -99,38 +97,38 @@ pub enum Strategy {
         /// The children of a full node; see [`Fanout::new`].
         fanout: u32,
     },
-    /// As `Binomial`, and whoever receives it for the first time also sends it to
-    /// all its neighbours in the binomial graph, [`super::flood`].
+    /// As `Binomial`, and each member that receives it for the first time also sends it to all its
+    /// neighbours in the binomial graph, [`super::flood`].
     Flood,
-    /// Clockwise, each to the next one: every node sends one copy, so where the uplinks
-    /// are the limit many messages in a row take as long as over one link. N − 1 deep.
+    /// Clockwise, each member to the next one, N − 1 deep. Every node sends one copy, so where the
+    /// uplinks are the limit a row of many messages takes as long as over one link.
     Chain,
-    /// For blocks that follow each other: each takes another way over the links of the
-    /// binomial graph, so that every node sends and receives one at a time, all the time.
-    /// n blocks come to N members in n − 1 + ⌈log₂ N⌉ times what a block takes on one
-    /// uplink ([`Circulant`](crate::schedule::circulant::Circulant)). Above
-    /// [`Strategy::CIRCULANT_MAX`] members it is `Binomial`.
+    /// For a row of blocks: each takes another way over the links of the binomial graph, so that
+    /// every node sends and receives one block at a time, without pauses. n blocks come to N
+    /// members in n − 1 + ⌈log₂ N⌉ times the time of a block on one uplink
+    /// ([`Circulant`](crate::schedule::circulant::Circulant)). Above [`Strategy::CIRCULANT_MAX`]
+    /// members it is `Binomial`.
     Circulant {
-        /// How many blocks follow; it may be any number that becomes less by one with each
-        /// block. The last one has 0.
+        /// How many blocks follow. The number may start anywhere and becomes less by one with each
+        /// block. The last block has 0.
         left: u32,
-        /// Who hands nothing on. The publisher leaves it empty: the relay that issues the
-        /// message knows.
+        /// Ranks that hand nothing on. Publishers leave the list empty; the relay fills it in when
+        /// it issues the message.
         lost: Lost,
     },
 }
 
-/// Ranks through which no block of [`Strategy::Circulant`] goes.
+/// Ranks that hand no block of [`Strategy::Circulant`] on.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Lost([Option<u16>; Lost::MAX]);
 
 impl Lost {
-    /// So many have room. Of further ones the parent in the tree takes the place.
+    /// How many ranks fit. In place of a further lost rank, its parent in the tree sends.
     pub const MAX: usize = 4;
 
-    /// The lowest of these ranks.
+    /// The lowest of these ranks, at most [`Lost::MAX`].
     pub fn new(ranks: impl IntoIterator<Item = Rank>) -> Self {
         let ranks = ranks.into_iter();
         let ranks: BTreeSet<u16> = ranks.filter_map(|rank| rank.0.try_into().ok()).collect();
@@ -141,8 +139,8 @@ impl Lost {
         lost
     }
 
-    /// How many ranks clockwise of the origin they are, in ascending order. What is no
-    /// rank, and the origin, are left out: a peer may write anything.
+    /// The distances of these ranks clockwise of the origin, in ascending order. Numbers that are
+    /// no rank, and the origin, are left out, since a peer may write anything.
     fn distances(self, population: Population, origin: Rank) -> Vec<u32> {
         let ranks = self.0.into_iter().flatten().map(|rank| Rank(rank.into()));
         let ranks = ranks.filter(|rank| rank.0 < population.get());
@@ -153,13 +151,13 @@ impl Lost {
 }
 
 impl Strategy {
-    /// `Circulant` for a block that so many follow.
+    /// `Circulant` for a block that `left` blocks follow.
     pub const fn circulant(left: u32) -> Self {
         let lost = Lost([None; Lost::MAX]);
         Self::Circulant { left, lost }
     }
 
-    /// The same, and these ranks hand nothing on if the strategy can do without them.
+    /// The same strategy, in which these ranks hand nothing on if it supports that.
     pub fn without(self, ranks: impl IntoIterator<Item = Rank>) -> Self {
         match self {
             Self::Circulant { left, .. } => Self::Circulant {
@@ -170,14 +168,14 @@ impl Strategy {
         }
     }
 
-    /// So many members the strategy `circulant` is for.
+    /// The most members that the strategy `circulant` supports.
     pub const CIRCULANT_MAX: u32 = NODES_MAX;
 
-    /// The widest tree that a message may go down: so many copies are the most that
-    /// one part can be the reason for.
+    /// The largest fanout of a tree that a message may go down. It bounds how many copies one part
+    /// can cause at a node.
     pub const MAX_FANOUT: u32 = 1024;
 
-    /// Which of them it is, without its numbers.
+    /// The choice that this strategy belongs to.
     pub const fn choice(self) -> Choice {
         match self {
             Self::Binomial => Choice::Binomial,
@@ -188,12 +186,12 @@ impl Strategy {
         }
     }
 
-    /// What users call it.
+    /// The name that users call it by.
     pub const fn name(self) -> &'static str {
         self.choice().name()
     }
 
-    /// Whether its numbers are possible.
+    /// Whether the numbers of this strategy are possible.
     pub fn is_possible(self) -> bool {
         match self {
             Self::SiblingTree { fanout } => {
@@ -203,8 +201,8 @@ impl Strategy {
         }
     }
 
-    /// The strategy that is used for a population: `Binomial` if it is too large for
-    /// `Circulant`.
+    /// The strategy that is used for a population: `Binomial` instead of `Circulant` if the
+    /// population is too large.
     pub const fn among(self, population: Population) -> Self {
         match self {
             Self::Circulant { .. } if population.get() > NODES_MAX => Self::Binomial,
@@ -212,7 +210,7 @@ impl Strategy {
         }
     }
 
-    /// Whether its copies have turns.
+    /// Whether copies are sent in rounds.
     pub(crate) const fn has_rounds(self) -> bool {
         matches!(self, Self::Circulant { .. })
     }
@@ -222,8 +220,7 @@ impl Strategy {
         !matches!(self, Self::SiblingTree { .. } | Self::Circulant { .. })
     }
 
-    /// The order of these members as seen from an origin; none if the strategy is
-    /// not possible.
+    /// The order of the members as seen from an origin; none if the strategy is not possible.
     pub fn layout(self, population: Population, origin: Rank) -> Option<Layout> {
         if !self.is_possible() {
             return None;
@@ -270,21 +267,21 @@ enum Order {
     Ring,
     Chain,
     Sibling(Sibling),
-    /// And how many blocks follow.
+    /// The trees, and how many blocks follow.
     Circulant(Arc<Trees>, u32),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Sibling {
     shape: Shape,
-    /// The origin's place in preorder.
+    /// The place of the origin in preorder.
     first: u32,
-    /// How many ranks its subtree has.
+    /// How many ranks the subtree of the origin has.
     size: u32,
 }
 
 impl Layout {
-    /// At which position a rank stands.
+    /// The position of a rank.
     pub fn position(&self, rank: Rank) -> u32 {
         let distance = self.origin.distance_to(rank, self.population);
         match &self.order {
@@ -294,7 +291,7 @@ impl Layout {
         }
     }
 
-    /// Who stands at a position, below N.
+    /// The rank at a position below N.
     pub fn rank(&self, position: u32) -> Rank {
         match &self.order {
             Order::Ring | Order::Chain => self.origin.ahead(position, self.population),
@@ -306,8 +303,8 @@ impl Layout {
         }
     }
 
-    /// In which round whoever stands at a position gets the message, from the one in which
-    /// the origin first sends it, if the strategy has rounds.
+    /// The round in which a position gets the message, from the round in which the origin first
+    /// sends it. None if the strategy has no rounds.
     pub fn round(&self, position: u32) -> Option<u32> {
         match &self.order {
             Order::Circulant(trees, left) => Some(trees.tree(*left).round(position)),
@@ -315,14 +312,13 @@ impl Layout {
         }
     }
 
-    /// How many ranks clockwise of the origin a position is.
+    /// How many ranks a position is clockwise of the origin.
     pub fn distance(&self, position: u32) -> u32 {
         self.origin
             .distance_to(self.rank(position), self.population)
     }
 
-    /// What whoever stands at `at` has to hand on of a span behind it, in the order
-    /// in which it should.
+    /// The parts of a span that `at` hands on, in the order of sending.
     pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
         match &self.order {
             Order::Chain => (!span.is_empty()).then_some(span).into_iter().collect(),
@@ -331,11 +327,11 @@ impl Layout {
         }
     }
 
-    /// The parts in the place of one that was headed by `at`, who is lost: `rest` is
-    /// what was behind it.
+    /// The parts that replace one whose head `at` is lost. `rest` is the rest of that part behind
+    /// the head.
     ///
-    /// In the tree its children take its place, [SFT06] §3.1; behind a lost finger
-    /// the next rank does.
+    /// In a tree the children of the head take its place ([SFT06] §3.1); behind a lost finger the
+    /// next rank does.
     pub fn heirs(&self, at: u32, rest: Span) -> Vec<Span> {
         match &self.order {
             Order::Sibling(_) | Order::Circulant(..) => self.subtrees(at, rest),
@@ -344,8 +340,8 @@ impl Layout {
         }
     }
 
-    /// Whether a part's head is reached over others, as one that is no neighbour in the
-    /// sibling tree of this rank.
+    /// Whether the head of a part is no neighbour of this rank in the sibling tree, so that the
+    /// part goes over further ranks.
     pub(crate) fn is_far(&self, rank: Rank, head: Rank) -> bool {
         let Order::Sibling(tree) = &self.order else {
             return false;
@@ -354,8 +350,8 @@ impl Layout {
         kin.all(|other| other != head)
     }
 
-    /// Cut a span where the children of `at` stand in it; the origin hands itself
-    /// what is below it, and the root the rest.
+    /// Cut a span at the children of `at`. The origin keeps the part below itself, and the root
+    /// gets the rest.
     fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
         let starts: Vec<u32> = match &self.order {
             Order::Ring | Order::Chain => return Vec::new(),

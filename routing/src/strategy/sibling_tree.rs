@@ -8,43 +8,40 @@
 //!   3 ─ 4 5 ─ 6
 //! ```
 //!
-//! Pure: who is alive is asked, and how a packet gets round the dead is
-//! [`crate::router`]'s.
+//! The function is pure: it asks which ranks are alive, and [`crate::router`] finds the way round
+//! the dead ones.
 //!
-//! Departure: the paper encapsulates once, for grandchildren; whoever is behind a
-//! dead grandchild as well gets nothing. With [`Encapsulation::Recursive`] every
-//! destination that is lost on the way is replaced by its children, so that only
-//! who cannot be reached is not. And a dead child is one packet for all its
-//! children, not one for each: on the way they lie together.
+//! Departure: the paper encapsulates once, for grandchildren, so ranks below a dead grandchild get
+//! nothing. With [`Encapsulation::Recursive`] every destination that is lost on the way is replaced
+//! by its children, so only unreachable ranks get nothing. Moreover one packet goes to all children
+//! of a dead child, not one to each, since their ways have most hops in common.
 
 use binomesh_overlay::Rank;
 
 use crate::shape::Shape;
 
-/// How far encapsulation goes.
+/// How often a packet is encapsulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encapsulation {
-    /// To the children of a dead child, as the paper has it.
+    /// Once: to the children of a dead child, as in the paper.
     Once,
-    /// To the children of whoever is lost.
+    /// As often as needed: to the children of any lost destination.
     Recursive,
 }
 
-/// What a rank hands on of a broadcast.
+/// A part of a broadcast that a rank hands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Handover {
     /// The broadcast, to this child.
     Child(Rank),
-    /// One encapsulated packet to all [`heirs`] of this rank, which is dead.
+    /// One encapsulated packet to all [`heirs`] of this dead rank.
     Heirs(Rank),
 }
 
-/// Where a broadcast begins; its origin sends it there, as the first
-/// generation of a packet.
+/// The rank where a broadcast begins. Its origin sends it there, in a packet of generation 0.
 pub const ROOT: Rank = Rank(0);
 
-/// What `at` hands on, in the order in which it should: the children from left to
-/// right.
+/// The parts that `at` hands on, in the order of sending: its children from left to right.
 pub fn sibling_tree(
     shape: &Shape,
     at: Rank,
@@ -56,8 +53,8 @@ pub fn sibling_tree(
     })
 }
 
-/// The destinations in the place of one that is lost. `generation` counts how
-/// often that was done to the packet: none for one to a child or to the root.
+/// The destinations that replace a lost one. `generation` counts how often this was done to the
+/// packet before: 0 for a packet to a child or to the root.
 pub fn heirs(
     shape: &Shape,
     lost: Rank,
@@ -82,7 +79,7 @@ mod tests {
         Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
     }
 
-    /// Who gets a broadcast from the root if every packet arrives that can.
+    /// The ranks that get a broadcast from the root if every packet arrives that can.
     fn reached(shape: &Shape, dead: &BTreeSet<Rank>, encapsulation: Encapsulation) -> Vec<Rank> {
         let is_live = |rank| !dead.contains(&rank);
         let (mut open, mut reached) = (vec![(ROOT, 0)], Vec::new());

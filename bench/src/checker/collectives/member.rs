@@ -1,4 +1,4 @@
-//! One member: the shipped acceptor, poll and lives, and what its operation does with them.
+//! One member: the shipped acceptor, poll and lives, with the steps of its operation.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,37 @@ const LIST: Digest = [1; 16];
 /// The new lives that a sender knows, by place.
 type Among = Vec<(u32, u64)>;
 
-/// What members send.
+/// A message between members.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Message {
-    /// Promise to vote in no smaller ballot.
+    /// A question: promise to vote in no smaller ballot.
     Prepare(Ballot),
-    /// I promise, and voted so last.
+    /// I promise, and this was my last vote.
     Promise(Ballot, Peer, u64, Option<(Ballot, u8)>, Among),
-    /// Vote for this.
+    /// A question: vote for this value.
     Propose(Ballot, u8),
-    /// I have voted.
+    /// I have voted in this ballot.
     Vote(Ballot, Peer, u64, Among),
     /// I was started again as this life.
     Introduce(Peer, u64),
     /// I know your new life.
     Known {
-        /// Whose.
+        /// The member with the new life.
         to: Peer,
-        /// Which.
+        /// The number of the new life.
         boot: u64,
-        /// Who says so.
+        /// The member that knows it.
         from: Peer,
-        /// Whether it may vote itself.
+        /// Whether the sender itself may vote.
         is_sure: bool,
-        /// Whether it had promised or voted, or knew of others that had.
+        /// Whether the sender had promised or voted, or knew of members that had.
         is_touched: bool,
     },
 }
 
 impl Message {
-    /// Whether it means something to a member. What is for everybody means nothing to its
-    /// sender, which has heard it when it said it.
+    /// Whether the message can change something at a member. A question to all members means
+    /// nothing to its sender, which has handled it already.
     pub(super) fn is_for(&self, me: Peer) -> bool {
         let is_own = |ballot: &Ballot| ballot.proposer == me.index() as u32;
         match self {
@@ -66,8 +66,7 @@ pub(super) struct Member {
     poll: Option<Poll<u8>>,
     has_polled: bool,
     round: u32,
-    /// Whether a later life will know that this one took part; nothing if a record was lost
-    /// once.
+    /// Whether a later life will know that this one took part. `None` if a record was lost once.
     record: Option<bool>,
 }
 
@@ -78,7 +77,7 @@ struct Life {
     boot: u64,
 }
 
-/// What a step of a member comes to.
+/// The effects of a member's step.
 #[derive(Debug, Default)]
 pub(super) struct Out {
     pub(super) sent: Vec<Message>,
@@ -106,7 +105,7 @@ impl Member {
         }
     }
 
-    /// Another life begins, with the record of the former one or without.
+    /// Begin another life, with or without the record of the former one.
     pub(super) fn restart(&mut self, has_record: bool, setting: Setting) {
         let kept = self.record.filter(|_| has_record);
         let Key { name, generation } = key();
@@ -125,7 +124,7 @@ impl Member {
         };
     }
 
-    /// Begin a ballot; the first member's first needs no promises.
+    /// Begin a ballot. The first ballot of the first member needs no promises.
     pub(super) fn begin(&mut self, setting: Setting, out: &mut Out) {
         let is_first = self.lives.is_new(&key())
             && !self.has_polled
@@ -189,13 +188,13 @@ impl Member {
         }
     }
 
-    /// Whether it waits for promises, or for any answers, in this ballot.
+    /// Whether the member waits for answers in this ballot; with `is_for_promises`, for promises.
     pub(super) fn is_polling(&self, ballot: Ballot, is_for_promises: bool) -> bool {
         let poll = self.poll.as_ref().filter(|poll| poll.ballot == ballot);
         poll.is_some_and(|poll| poll.proposal().is_none() || !is_for_promises)
     }
 
-    /// Whether it is this life, and has to be introduced.
+    /// Whether this is the member's life, and it has to be introduced.
     pub(super) fn is_unsure(&self, boot: u64, setting: Setting) -> bool {
         self.boot == boot && !self.lives.is_sure(&LIST, setting.members)
     }
@@ -302,7 +301,7 @@ impl Member {
     }
 }
 
-/// The only operation.
+/// The key of the only operation.
 fn key() -> Key {
     let name = std::sync::Arc::<str>::from("x").try_into();
     match name {

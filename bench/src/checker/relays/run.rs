@@ -1,5 +1,4 @@
-//! How the world runs: what is put into the relays, and what becomes of what they
-//! want done.
+//! How the world runs: inputs go into the relays, and their effects are performed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use binomesh_routing::{Effects, Event, Input, Relay, Timer, View};
 use super::{Full, Id, Relays, State, Step};
 
 impl Relays {
-    /// The nodes with complete rosters and nothing on its way.
+    /// The nodes with complete rosters and no message under way.
     fn placed(&self) -> Option<State> {
         let population = Population::new(self.nodes)?;
         let count = self.nodes as usize;
@@ -55,7 +54,7 @@ impl Relays {
             };
             self.handle(&mut state, rank.0, Input::View(view));
         }
-        // Rosters are gathered in one order: it is what follows that is checked.
+        // Rosters are gathered in one order only, since the check begins after that.
         while let Some(id) = (0..self.nodes).find(|id| !state.inboxes[*id as usize].is_empty()) {
             self.serve(&mut state, id);
         }
@@ -80,7 +79,7 @@ impl Relays {
         Some(state)
     }
 
-    /// Publish a post. `None`: it was not accepted.
+    /// Publish a post. `None` if the relay does not accept it.
     fn post(&self, state: &mut State, number: usize) -> Option<()> {
         state.due.remove(&number);
         let post = self.posts.get(number)?;
@@ -91,10 +90,10 @@ impl Relays {
         Some(())
     }
 
-    /// What a step makes of a state.
+    /// Apply a step to a state.
     pub(super) fn take(&self, state: &mut State, step: Step) {
         match step {
-            // One that is not accepted never gets a receipt, which is an error.
+            // A post that is not accepted never gets a receipt, which is an error.
             Step::Post(number) => _ = self.post(state, number),
             Step::Serve(id) => self.serve(state, id),
             Step::Room(sender, id) => {
@@ -192,7 +191,7 @@ impl Relays {
         self.unblock(state);
     }
 
-    /// Whoever waited for room sends what fits now.
+    /// Let each blocked sender send as many messages as fit now.
     pub(super) fn unblock(&self, state: &mut State) {
         for from in 0..self.nodes {
             while let Some((to, message)) = state.stuck[from as usize].pop_front() {
@@ -217,7 +216,7 @@ impl Relays {
             .map(|(timer, _)| *timer)
             .collect();
         for timer in fired {
-            // An earlier one may have disarmed or moved it.
+            // An earlier timer may have disarmed or moved this one.
             if state.timers[id as usize].get(&timer) == Some(&due) {
                 state.timers[id as usize].remove(&timer);
                 let late = Duration::ZERO;

@@ -1,10 +1,10 @@
-//! A search through such a world.
+//! A search through a world of relays.
 
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::{DELIVERY, ONCE, PROGRESS, Relays, TRUTH};
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// How many different states were judged.
@@ -13,13 +13,14 @@ pub struct Found {
     pub depth: usize,
     /// Whether every reachable state was judged.
     pub is_exhaustive: bool,
-    /// Which of [`super::HANDLERS`] never ran.
+    /// The members of [`super::HANDLERS`] that never ran.
     pub unreached: Vec<&'static str>,
     /// The property that fails first, and the steps that lead there.
     pub counterexample: Option<String>,
 }
 
-/// Search a world with so many threads, until it is exhausted, cut or wrong.
+/// Search a world with this many threads, until all states are judged, the limit is reached or a
+/// property fails.
 pub fn search(world: Relays, threads: usize) -> Found {
     let is_deep = world.depth_first;
     let builder = world.checker().threads(threads);

@@ -1,4 +1,4 @@
-//! Seeded schedules through such a world, where a search would not come to its end.
+//! Seeded schedules through a world of relays that is too large for a search.
 
 use std::time::Duration;
 
@@ -14,40 +14,40 @@ use crate::parallel;
 /// How many schedules one thread takes at a time.
 const CHUNK: u64 = 500;
 
-/// How so many schedules went.
+/// The result of many schedules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// How many there were; of a world without a flaw it may be fewer than were asked
-    /// for only if one failed.
+    /// How many schedules ran. In a world without a flaw there are fewer than requested only if one
+    /// failed.
     pub schedules: u64,
-    /// All their steps.
+    /// How many steps all schedules had.
     pub steps: u64,
-    /// The most steps of one.
+    /// The most steps of one schedule.
     pub depth: usize,
-    /// The longest, by the clock of the world.
+    /// The longest schedule, by the clock of the world.
     pub longest: Duration,
-    /// How often somebody said that it had no room.
+    /// How often a relay said that it had no room.
     pub busy: u64,
-    /// How often a copy waited until another one to the same peer was answered.
+    /// How often a copy waited until an earlier copy to the same peer was answered.
     pub held_back: u64,
-    /// How many had a property fail.
+    /// How many schedules broke a property.
     pub failures: u64,
-    /// Of the first of these: its seed, the property, and the steps that led there.
+    /// The first of these: its seed, the property, and the steps that led there.
     pub counterexample: Option<String>,
 }
 
-/// Which schedules.
+/// The schedules to walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedules {
-    /// The seed of the first; the others follow.
+    /// The seed of the first schedule; the others follow.
     pub first_seed: u64,
-    /// How many.
+    /// How many schedules.
     pub count: u64,
-    /// Go on after a failure, to count them.
+    /// Whether to go on after a failure, so that failures are counted.
     pub to_the_end: bool,
 }
 
-/// Take steps at random, seed by seed. What comes out does not depend on the threads.
+/// Take random steps, seed by seed. The result does not depend on the number of threads.
 pub fn walk(
     world: &Relays,
     schedules: Schedules,
@@ -84,7 +84,7 @@ pub fn walk(
     sum
 }
 
-/// One schedule, until it ends or a property fails.
+/// Walk one schedule, until it ends or a property fails.
 fn one(world: &Relays, mut state: State, seed: u64) -> Walked {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (mut taken, mut steps) = (Vec::new(), Vec::new());
@@ -121,7 +121,7 @@ fn busy_of(relay: &Relay<Id>) -> u64 {
     counters.get(Refusal::Busy as usize).copied().unwrap_or(0)
 }
 
-/// What went wrong, and the steps that led there.
+/// The property that failed, and the steps that led there, as text.
 fn script(name: &str, seed: u64, steps: &[Step]) -> String {
     let steps: String = steps.iter().map(|step| format!("  {step}\n")).collect();
     format!("{name} fails, seed {seed}:\n{steps}")

@@ -1,4 +1,4 @@
-//! Many scenarios, some at once.
+//! A campaign plays many scenarios, several at once.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +8,10 @@ use super::trial::{self, Outcome, Play};
 use super::violation::Violation;
 use crate::{parallel, record};
 
-/// How often a campaign says how far it is, where there is no terminal.
+/// How often a campaign tells its progress if there is no terminal.
 const MILESTONES: u64 = 10;
 
-/// Play a scenario; a panic in it is a violation like any other.
+/// Play a scenario. A panic in it is a violation like any other.
 pub fn play(scenario: &Scenario, how: Play) -> Outcome {
     let played = catch_unwind(AssertUnwindSafe(|| trial::play(scenario, how)));
     played.unwrap_or_else(|panic| {
@@ -22,8 +22,8 @@ pub fn play(scenario: &Scenario, how: Play) -> Outcome {
     })
 }
 
-/// The outcomes of `count` scenarios, by their number, whichever thread played
-/// them. If the first failure is enough, nothing that comes after it is kept.
+/// The outcomes of `count` scenarios, by number, whichever thread plays them. If the first failure
+/// is enough, no outcome after it is kept.
 pub fn outcomes(
     count: u64,
     threads: u8,

@@ -1,19 +1,19 @@
-//! The judge of a chaos run, outside of everything it judges.
+//! The judge of a chaos run, which is outside of everything that it judges.
 //!
-//! It is told what the script did to the processes and what the processes told
-//! their hosts, and keeps its own books of who stood where and who delivered
-//! what. A receipt is held against these books, never against a relay's memory.
+//! The judge hears what the script did to the processes, and what the processes told their hosts.
+//! From this it keeps its own books of places and deliveries. A receipt is compared with these
+//! books, never with a relay's memory.
 //!
-//! What is promised to whom: everybody delivers at most once and the right
-//! bytes, whatever happens. Receipts are true and complete for honest origins
-//! about honest members. While somebody's state is corrupted or somebody lies
-//! about the overlay, and until the graph is exact again, numberings may
-//! contradict each other: nothing is demanded then but that no rank is called
-//! delivered whose holder is not, and no rank that nobody ever held unless somebody else
-//! is named who has; other names are hearsay. A liar may take the place of
-//! one member that is gone, by claiming its rank, but of nobody who is there.
-//! While somebody lies about user messages, what its
-//! reports say cannot be told from what is so, and receipts are not judged.
+//! The promises: every process delivers at most once and the right bytes, whatever happens.
+//! Receipts of honest origins are true and complete about honest members.
+//!
+//! While state is corrupted or a process lies about the overlay, until the graph is exact again,
+//! numberings may contradict each other. Then only two demands remain. A rank may only be called
+//! delivered if a holder of it has delivered. A rank that no peer ever held may only be called
+//! delivered if another peer is named that has delivered; other names are hearsay. By claiming its
+//! rank, a liar may take the place of one member that is gone, but not of a member that is there.
+//! While a process lies about user messages, its reports cannot be told from true ones, and
+//! receipts are not judged.
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
@@ -32,38 +32,38 @@ use bytes::Bytes;
 use super::violation::{Name, Violation};
 use goodbyes::Goodbyes;
 
-/// To whom an accepted message goes.
+/// The members that an accepted message is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// All members of the epoch of acceptance but the origin.
+    /// All members of the epoch of acceptance except the origin.
     Members,
-    /// These.
+    /// The named peers.
     Peers(BTreeSet<Id>),
 }
 
-/// What a relay accepted.
+/// A message that a relay accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// When.
+    /// The time of acceptance.
     pub at: Duration,
-    /// The origin's place.
+    /// The place of the origin.
     pub placement: Placement<Id>,
-    /// To whom.
+    /// The members that it is for.
     pub audience: Audience,
-    /// The user's bytes.
+    /// The payload of the user.
     pub payload: Bytes,
 }
 
-/// What a fault makes doubtful.
+/// The kind of statements that a fault makes doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
-    /// Who stands where.
+    /// Statements about places in the overlay.
     Overlay,
-    /// What members report.
+    /// The reports of members about deliveries.
     Reports,
 }
 
-/// A time in which something is doubtful.
+/// A time in which statements of a kind are doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Taint {
     from: Duration,
@@ -71,11 +71,11 @@ struct Taint {
     doubt: Doubt,
 }
 
-/// How long it may take at most until somebody who can be reached again is no
-/// longer called down. A guess.
+/// The longest time until no member calls a peer down any more that can be reached again. A guess:
+/// if it is too short, receipts that rightly give up a member are called wrong.
 const REFUTED_WITHIN: Duration = Duration::from_secs(30);
-/// How long after a return there may be members that have not heard of it: word
-/// travels a link of up to 80 ms at a time, and waits 10 ms before each.
+/// The longest time after a return until all members have heard of it. Word takes up to 80 ms for
+/// each link, and waits 10 ms before each.
 const KNOWN_WITHIN: Duration = Duration::from_millis(500);
 
 /// One life of a process.
@@ -85,34 +85,34 @@ struct Life {
     until: Option<Duration>,
 }
 
-/// A delivery, counted at its receiver.
+/// The deliveries of a message at one process, with their payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Arrival {
     count: u32,
     payload: Bytes,
 }
 
-/// What each process, named by its first life, delivered of a message.
+/// The deliveries of a message by each process, which is named by its first life.
 type Arrivals = BTreeMap<(Id, u64), Arrival>;
 
-/// Who ever held each rank of an epoch, and when that was found to be untrue.
+/// The peers that ever held each rank of an epoch, and when that was found to be untrue.
 type Ranks = BTreeMap<Rank, BTreeMap<Id, Option<Duration>>>;
 
-/// The places of a process, and since when it stood in each.
+/// The places of a process, each with the time since which it stood there.
 type Stands = Vec<(Duration, Placement<Id>)>;
 
 /// The books of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
-    /// The first life of each present process, by which its deliveries are counted.
+    /// The first life of each present process. Its deliveries are counted by it.
     processes: BTreeMap<Id, u64>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
-    /// Where each peer stood first in an epoch: whatever somebody is told later
-    /// is a lie.
+    /// The first place of each peer in an epoch. If a process is later told another place, that is
+    /// a lie.
     firsts: BTreeMap<(Epoch<Id>, Id), Rank>,
     stands: BTreeMap<(Id, u64), Stands>,
-    /// Where each live process stands, and who stands at each such place.
+    /// The place of each live process, and the process at each place.
     places: BTreeMap<Id, (Epoch<Id>, Rank)>,
     current: BTreeMap<(Epoch<Id>, Rank), Id>,
     accepted: BTreeMap<PacketId<Id>, Accepted>,
@@ -120,16 +120,16 @@ pub struct Checker {
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     deliveries: u64,
     taints: Vec<Taint>,
-    /// Who has ever lied, and since when.
+    /// The processes that have ever lied, and since when.
     liars: BTreeMap<Id, Duration>,
-    /// Who was hard to reach, from when until when.
+    /// The peers that were hard to reach, from when until when.
     hindered: Vec<(Id, Duration, Duration)>,
     goodbyes: Goodbyes,
     found: Vec<Violation>,
 }
 
 impl Checker {
-    /// A process has started, or goes on in another life.
+    /// A process has started, or goes on as another life.
     pub fn on_start(&mut self, turn: &Turn) {
         let life = Life {
             from: turn.at,
@@ -141,8 +141,7 @@ impl Checker {
         }
     }
 
-    /// A process has crashed or begins to leave: nothing is expected of it any
-    /// more.
+    /// A process has crashed or begins to leave. No promise is expected of it any more.
     pub fn on_end(&mut self, at: Duration, id: Id, boot: u64) {
         if let Some(life) = self.lives.get_mut(&(id, boot)) {
             life.until.get_or_insert(at);
@@ -150,12 +149,12 @@ impl Checker {
         self.give_up_place(id);
     }
 
-    /// A process begins to leave in good order.
+    /// A process begins to leave with a goodbye.
     pub fn on_leave(&mut self, id: Id, boot: u64) {
         self.goodbyes.on_leave(id, boot);
     }
 
-    /// A process is told that a life of another has left.
+    /// A process is told that a life of another one has left.
     pub fn on_left(&mut self, told: &Told, peer: Id, boot: u64) {
         let (at, by) = (told.at, told.by);
         if !self.goodbyes.on_left(told, peer, boot) {
@@ -164,12 +163,12 @@ impl Checker {
         }
     }
 
-    /// A process is told something else of another: its goodbye counts no longer.
+    /// A process is told other news of a peer, whose goodbye then does not count any more.
     pub fn on_other_word(&mut self, told: &Told, peer: Id) {
         self.goodbyes.on_other_word(told, peer);
     }
 
-    /// Something is doubtful from now on.
+    /// Statements of this kind are doubtful from now on.
     pub fn on_doubt(&mut self, at: Duration, doubt: Doubt) {
         let from = at;
         let until = None;
@@ -181,12 +180,12 @@ impl Checker {
         self.liars.entry(id).or_insert(at);
     }
 
-    /// The graph is exact, and nobody lies.
+    /// The graph is exact, and no process lies.
     pub fn on_exact(&mut self, at: Duration) {
         let open = self.taints.iter_mut().filter(|taint| taint.until.is_none());
         let ended = open.map(|taint| taint.until = Some(at)).count();
         if ended > 0 {
-            // Where everybody stands now is where it stands by right.
+            // The places that the processes have now are right.
             for (id, (epoch, rank)) in &self.places {
                 self.firsts.insert((*epoch, *id), *rank);
                 let ranks = self.holders.get_mut(epoch).into_iter().flatten();
@@ -197,19 +196,19 @@ impl Checker {
         }
     }
 
-    /// A peer, or its lines, is disturbed for a while: it may be called down,
-    /// and stays so until it is heard again.
+    /// A peer or its links are disturbed for a while. It may be called down, until the others hear
+    /// it again.
     pub fn on_hindered(&mut self, id: Id, from: Duration, until: Duration) {
         let until = until.saturating_add(REFUTED_WITHIN);
         self.hindered.push((id, from, until));
     }
 
-    /// Whether anything is doubtful now.
+    /// Whether any statements are doubtful now.
     pub fn is_doubtful(&self, now: Duration) -> bool {
         self.doubt(now, now).is_some()
     }
 
-    /// What was doubtful between two times.
+    /// The kind of statements that were doubtful between two times.
     fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
         let meanwhile = self
             .taints
@@ -254,7 +253,7 @@ impl Checker {
         self.accepted.insert(id, accepted);
     }
 
-    /// A relay has delivered.
+    /// A relay has delivered a message.
     pub fn on_delivery(&mut self, told: &Told, id: PacketId<Id>, payload: &Bytes) {
         self.deliveries += 1;
         let of_id = self.arrivals.entry(id).or_default();
@@ -284,7 +283,7 @@ impl Checker {
         }
     }
 
-    /// A relay says that nothing is open any more.
+    /// A relay says that it has no open message.
     pub fn on_drained(&mut self, told: &Told) {
         let open = self.open_of(told.by, told.boot).next();
         if let Some(id) = open {
@@ -306,9 +305,9 @@ impl Checker {
         self.deliveries
     }
 
-    /// All that is wrong, once the run is over, and how many lines of receipts
-    /// give up a member whose name the origin never learned, as may happen when
-    /// epochs follow each other faster than rosters are gathered.
+    /// All violations, once the run is over, and how many lines of receipts give up a member whose
+    /// name the origin never learnt. That may happen if epochs follow each other faster than
+    /// rosters are gathered.
     pub fn judge(mut self) -> (Vec<Violation>, u64) {
         let mut found = std::mem::take(&mut self.found);
         let mut unnamed = 0;
@@ -354,7 +353,8 @@ impl Checker {
         life.is_some_and(|life| life.until.is_none())
     }
 
-    /// At most once per process, the right bytes, and nobody who was not meant.
+    /// Check that each process delivered at most once, with the right bytes, and only messages for
+    /// it.
     fn judge_arrivals(&self, found: &mut Vec<Violation>) {
         for (id, arrivals) in &self.arrivals {
             let message = Name(*id);
@@ -400,9 +400,9 @@ impl Checker {
         }
     }
 
-    /// The place of the origin that a receipt names, if it stood there between acceptance
-    /// and receipt. A broadcast is issued when the roster of
-    /// an epoch is complete, which may be a later one than that of acceptance.
+    /// The place of the origin that a receipt names, if it stood there between acceptance and
+    /// receipt. A broadcast is issued when the roster of an epoch is complete; this may be a later
+    /// epoch than that of acceptance.
     fn issued_in(
         &self,
         accepted: &Accepted,
@@ -421,7 +421,7 @@ impl Checker {
         })
     }
 
-    /// Where the origin of a message stood meanwhile.
+    /// The places of a message's origin between two times.
     fn stood(
         &self,
         message: PacketId<Id>,
@@ -436,8 +436,8 @@ impl Checker {
         meanwhile.map(|(_, placement)| placement)
     }
 
-    /// The peers that were ever at a rank of an epoch, as far as that was not
-    /// found to be untrue before the message was accepted.
+    /// The peers that ever held a rank of an epoch, unless that was found to be untrue before the
+    /// message was accepted.
     fn at(&self, epoch: Epoch<Id>, rank: Rank, accepted: Duration) -> impl Iterator<Item = Id> {
         let ranks = self.holders.get(&epoch);
         let ids = ranks.and_then(|ranks| ranks.get(&rank));
@@ -456,15 +456,15 @@ impl Checker {
         all.any(|(who, start, end)| *who == id && *start <= until && *end >= from)
     }
 
-    /// Whether a peer already stood in the epoch of acceptance in the life that it
-    /// was in, and all could know: before that it has not come back to those who
-    /// were there.
+    /// Whether a peer already had a place in the epoch of acceptance in its life of that time, and
+    /// all members could know that. Without it, the peer has not come back in the eyes of the
+    /// members that were there.
     fn had_place(&self, id: Id, accepted: &Accepted) -> bool {
         let (at, epoch) = (accepted.at, accepted.placement.epoch);
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));
         let begun = lives.filter(|(_, life)| life.from <= at);
         let life = begun.max_by_key(|(_, life)| life.from);
-        // A life that lost its state may have the smaller number.
+        // A life that lost its state may have a smaller number than the one before.
         let has_returned = life.is_some_and(|(_, last)| {
             let mut lives = self.lives.range((id, 0)..=(id, u64::MAX));
             lives.any(|(_, other)| other.from < last.from)
@@ -484,8 +484,8 @@ impl Checker {
         lives.any(|(_, life)| life.from <= from && life.until.is_none_or(|end| end >= until))
     }
 
-    /// Whether a process of a peer that was started after this time has delivered, and never
-    /// stood in the epoch of the receipt.
+    /// Whether a process that a peer started after this time has delivered, and never had a place
+    /// in the epoch of the receipt.
     fn delivered_anew(&self, id: Id, since: Duration, receipt: &Receipt<Id>) -> bool {
         let arrivals = self.arrivals.get(&receipt.id).into_iter().flatten();
         let mut processes = arrivals.map(|(process, _)| process);
@@ -498,7 +498,7 @@ impl Checker {
         })
     }
 
-    /// Whether a peer stood in every epoch that the origin stood in meanwhile.
+    /// Whether a peer had a place in every epoch in which the origin had one between two times.
     fn was_member(&self, id: Id, message: PacketId<Id>, from: Duration, until: Duration) -> bool {
         let stood = self.stood(message, from, until);
         let mut epochs = stood.map(|placement| self.holders.get(&placement.epoch));

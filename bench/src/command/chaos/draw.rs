@@ -1,12 +1,12 @@
-//! A random scenario from a seed: bursts of faults, with quiet between them in
-//! which everything must heal.
+//! A random scenario from a seed: bursts of faults, and quiet times between them in which
+//! everything must heal.
 //!
 //! ```text
 //!   form ─ burst ─ quiet ─ burst ─ quiet ─ … ─ end of all faults
 //! ```
 //!
-//! Each burst has a theme, so that faults of a kind meet each other, and some
-//! churn besides. Everything is drawn here and nothing during the run.
+//! Each burst has a theme, so that faults of a kind meet each other, and some churn. All random
+//! numbers are drawn here, and none during the run.
 
 mod operations;
 mod script;
@@ -21,57 +21,55 @@ use super::scenario::{Profile, Scenario};
 use crate::command::converge::Sizes;
 use script::Script;
 
-/// The time in which the nodes form before the first burst.
+/// The time for the nodes to form before the first burst.
 const FORMING_MS: u64 = 4_000;
-/// How long healing, the last receipts and the final silence take in most runs.
+/// The time that healing, the last receipts and the final silence take in most runs.
 const TAIL_MS: u64 = 90_000;
-/// A burst lasts at most this long.
+/// The longest burst.
 const BURST_MS: u64 = 40_000;
-/// Messages per minute of a burst, and per minute of quiet.
+/// How many messages are sent per minute of a burst, and per minute of quiet.
 const BURST_RATE: u64 = 130;
 const QUIET_RATE: u64 = 34;
-/// The first life of every process; smaller numbers are left for those that
-/// lose their memory.
+/// The first life of every process. Smaller numbers are left for processes that lose their memory.
 pub const FIRST_BOOT: u64 = 1_000;
 
-/// Sizes are drawn apart from all else.
+/// The seed of the sizes, which are drawn apart from everything else.
 const OF_SIZES: u64 = 0x5129_e50f_0a77_c1d3;
 
-/// What all scenarios of a run share.
+/// The bounds of all scenarios of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// How many nodes are deployed.
     pub nodes: u32,
-    /// How long a world lives at least.
+    /// The shortest life of a world.
     pub least_ms: u64,
-    /// The most that is lost of a million messages.
+    /// The greatest loss per million messages.
     pub loss_per_million: u32,
     /// The longest healing.
     pub heal_ms: u64,
 }
 
-/// What a burst is about.
+/// The theme of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
-    /// Processes come and go.
+    /// Processes are killed and started.
     Churn,
     /// Links are lossy, slow, narrow or cut.
     Links,
-    /// Two or three groups hear nothing of each other for long.
+    /// Two or three groups are cut off from each other for long.
     Partition,
     /// State is corrupted, and garbage travels.
     Corruption,
-    /// Somebody lies, or speaks a newer version.
+    /// A process lies, or speaks a newer version.
     Lies,
-    /// Many come and go at once.
+    /// Many visitors come and go at once.
     Visits,
-    /// Something of all.
+    /// Faults of all themes.
     All,
 }
 
-/// How many nodes the world of this seed has: the smaller a size, the more often, since
-/// each of few members stands for more. Whether it is drawn or given, the rest of a
-/// scenario is the same.
+/// The number of nodes for this seed. Small sizes are drawn more often, since each of few members
+/// stands for more. The rest of a scenario does not depend on whether the size is drawn or given.
 pub fn size(seed: u64, sizes: Sizes) -> u32 {
     let (first, count) = (sizes.first(), sizes.last() - sizes.first() + 1);
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ OF_SIZES);
@@ -129,7 +127,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
     }
 }
 
-/// Bursts, each followed by as much quiet as healing may take.
+/// Add bursts, each followed by as much quiet as healing may take.
 fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
     let slot_ms = BURST_MS + script.bounds.heal_ms + 5_000;
     let count = (faulty_ms / slot_ms).max(1);
@@ -159,10 +157,10 @@ fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
     }
 }
 
-/// Faults between these times, each at its own and none that lasts longer.
+/// Add faults between these times. Each has its own time, and none lasts longer.
 fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
     if theme == Theme::Partition {
-        // By itself, and long enough for its parts to be judged.
+        // A partition is alone in its burst, and long enough for its parts to be judged.
         let length = (end - start).max(script.bounds.heal_ms + 1_000);
         return script.partition(start, length);
     }
@@ -174,7 +172,7 @@ fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
     times.sort_unstable();
     let is_first = script.faults.len() < 2;
     if is_first {
-        // The first four of a run are of four kinds.
+        // The first four faults of a run are of four kinds.
         let mut times = times.drain(..4.min(times.len()));
         let mut at = || times.next().unwrap_or(start);
         script.crash(at());
@@ -183,7 +181,7 @@ fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
         script.pause(at());
     }
     if matches!(theme, Theme::Lies | Theme::All) {
-        // One in twenty lies.
+        // One node in twenty lies.
         for _ in 0..(script.bounds.nodes / 20).max(1) {
             script.lie(start, end - start);
         }

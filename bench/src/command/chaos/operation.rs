@@ -1,4 +1,4 @@
-//! A collective operation of a scenario: what is called, by whom and when.
+//! A collective operation of a scenario: its terms, its callers and their times.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use binomesh_routing::collective::{Key, Name, Number, OnLoss, Op, Terms, Verb, j
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// An operation to call. Its first caller may come at its time.
+/// An operation to call. Its first caller may come at the time of the operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// The name that it is called by.
+    /// The name of the operation.
     pub name: Name,
-    /// Which operation of that name.
+    /// The generation of the operation.
     pub generation: u64,
-    /// Who is listed.
+    /// The members that are listed.
     pub members: Vec<Id>,
-    /// What is done.
+    /// The verb of the operation.
     pub verb: Verb,
     /// What happens if members are lost.
     pub on_loss: OnLoss,
     /// The length of a member's value, or of each part of it.
     pub bytes: u32,
-    /// Who calls it; who is not up then does not.
+    /// The callers. A caller whose node is not up does not call.
     pub callers: Vec<Caller>,
 }
 
@@ -32,16 +32,16 @@ pub struct Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caller {
-    /// At which node.
+    /// The node of the caller.
     pub by: Id,
-    /// How long after the time of the operation.
+    /// How long after the operation's time it calls.
     pub after_ms: u64,
     /// How long it waits for the outcome.
     pub time_ms: u64,
 }
 
 impl Operation {
-    /// What all callers say alike.
+    /// The terms that all callers give.
     pub fn terms(&self) -> Terms<Id> {
         Terms {
             key: Key {
@@ -54,7 +54,7 @@ impl Operation {
         }
     }
 
-    /// A value that fits the verb, another one for each seed.
+    /// A value that fits the verb, different for each seed.
     pub fn value(&self, seed: u64) -> Bytes {
         let mut noise = Noise::new(seed);
         match &self.verb {

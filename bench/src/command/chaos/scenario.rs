@@ -1,8 +1,8 @@
-//! A chaos run as data: what is deployed, what is done to it and what is said
-//! in it, each with its time.
+//! A chaos run as data: the deployment, the faults, the messages and the operations, each with its
+//! time.
 //!
-//! The text form is JSON with one fault or message per line, so that a person
-//! can read a short one and a tool can replay it.
+//! The text form is JSON with one fault or message per line. A person can read a short one, and a
+//! tool can replay it.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
@@ -21,55 +21,55 @@ use serde::{Deserialize, Serialize};
 use super::super::Failure;
 use super::operation::Operation;
 
-/// One run.
+/// A chaos run as data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Fixes what messages suffer, nodes' jitter and their contacts.
+    /// The seed of the network, of the nodes' jitter and of their contacts.
     pub seed: u64,
-    /// How many nodes are deployed, called 0, 1, …
+    /// How many nodes are deployed. They are called 0, 1, …
     pub nodes: u32,
-    /// How the nodes find their places: in a clique each lists all that are deployed.
+    /// How the nodes find their places. In a clique, each lists all deployed nodes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bootstrap: Bootstrap,
     /// The deployment tree.
     pub shape: Shape,
-    /// How fast the nodes beat.
+    /// The pace of the nodes.
     pub profile: Profile,
     /// How long a dead member's rank stays vacant.
     #[serde(default = "half_a_minute")]
     pub grace_ms: u64,
-    /// The most children of a node, unless the shape says more.
+    /// The most children of a node, unless the shape needs more.
     pub max_children: u16,
-    /// Whether relays have room for little.
+    /// Whether the relays have little room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tight: bool,
-    /// How messages travel when nothing is wrong.
+    /// The conditions of the network without faults.
     pub network: Conditions,
-    /// When the faults that have no end are ended.
+    /// The time at which faults without an end are ended.
     pub faulty_ms: u64,
-    /// How long the world lives at least.
+    /// The shortest life of the world.
     pub least_ms: u64,
     /// The longest healing that is allowed.
     pub heal_ms: u64,
-    /// Whether all that are dead are started again when the faults end, or only
-    /// as many as it takes for the living to know a way to each other.
+    /// Whether all dead nodes are started again when the faults end. Else only as many are as the
+    /// living ones need to find each other.
     pub all_return: bool,
-    /// What is done.
+    /// The faults to apply.
     pub faults: Vec<Timed<Fault>>,
-    /// What is said.
+    /// The messages to publish.
     pub messages: Vec<Timed<Post>>,
-    /// Which collective operations are called.
+    /// The collective operations to call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<Timed<Operation>>,
 }
 
-/// Something and its time.
+/// A fault, message or operation with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed<T> {
-    /// When, since the world began.
+    /// The time, since the world began.
     pub at_ms: u64,
-    /// What.
+    /// The fault, message or operation.
     #[serde(flatten)]
     pub what: T,
 }
@@ -78,12 +78,12 @@ pub struct Timed<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Post {
-    /// By whom; if that node is not up and placed, nothing is said.
+    /// The node that publishes it. If it is not up or has no place, the message is left out.
     pub from: Id,
-    /// To whom; all members if empty.
+    /// The receivers; all members if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Id>,
-    /// In which order it goes to all members.
+    /// The strategy for a message to all members.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// The length of the payload.
@@ -106,7 +106,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// What it stands for.
+    /// The pace that the profile stands for.
     pub fn pace(self) -> Pace {
         match self {
             Self::Default => Pace::default(),
@@ -173,15 +173,14 @@ const fn half_a_minute() -> u64 {
 }
 
 impl<T> Timed<T> {
-    /// When, since the world began.
+    /// The time, since the world began.
     pub const fn at(&self) -> Duration {
         Duration::from_millis(self.at_ms)
     }
 }
 
 impl Scenario {
-    /// How many nodes are there at once at most: those that are deployed, those that join, and
-    /// visitors.
+    /// The most nodes that are there at once: deployed ones, joining ones and visitors.
     pub fn crowd(&self) -> u64 {
         let visit = |timed: &Timed<Fault>| match timed.what {
             Fault::Visit { count, ms, .. } => Some((timed.at_ms, timed.at_ms + ms, count)),
@@ -202,7 +201,7 @@ impl Scenario {
         u64::from(self.nodes) + joined + at_once.max().unwrap_or(0)
     }
 
-    /// How many messages are forged in all.
+    /// The number of forged messages.
     pub fn forged(&self) -> u64 {
         let floods = self.faults.iter().filter_map(|timed| match timed.what {
             Fault::Flood { count, .. } => Some(u64::from(count)),
@@ -239,12 +238,12 @@ impl Scenario {
         Duration::from_millis(self.heal_ms)
     }
 
-    /// Read the text form.
+    /// Read a scenario from its text form.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The text form.
+    /// The scenario in its text form.
     pub fn text(&self) -> String {
         let head = Self {
             faults: Vec::new(),

@@ -1,7 +1,7 @@
 //! The shortest scenario that still breaks the same promise.
 //!
-//! Steps carry all they need, so that any of them can be left out. Larger pieces
-//! are tried first: all messages, halves, quarters, single steps, then nodes.
+//! Steps carry everything they need, so any of them can be left out. Larger pieces are tried first:
+//! all messages, halves, quarters, single steps, then nodes.
 
 use binomesh_overlay::Planted;
 
@@ -9,7 +9,7 @@ use super::campaign;
 use super::scenario::{Scenario, Timed};
 use crate::record;
 
-/// How many runs a shortening may take.
+/// The most runs for one scenario.
 const TRIES: u32 = 400;
 
 /// Shorten a scenario that breaks a promise of this kind.
@@ -20,7 +20,7 @@ pub fn shrink(scenario: &Scenario, kind: &str, planted: Planted) -> Scenario {
         planted,
         tries: 0,
     };
-    // What the first round leaves may allow the second to leave out more.
+    // After the first round, the second one may be able to leave out more.
     for _ in 0..2 {
         search.without_end();
         search.without_messages();
@@ -39,7 +39,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Take `shorter` if it still breaks the promise.
+    /// Take `shorter` as the best scenario if it still breaks the promise.
     fn attempt(&mut self, shorter: Scenario) -> bool {
         if shorter == self.best || self.tries >= TRIES {
             return false;
@@ -60,7 +60,7 @@ impl Search<'_> {
         is_same
     }
 
-    /// End sooner, with all that comes later left out.
+    /// End the scenario sooner, without all later steps.
     fn without_end(&mut self) {
         self.attempt(Scenario {
             least_ms: 0,

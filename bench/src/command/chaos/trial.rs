@@ -1,5 +1,4 @@
-//! One scenario played: a world, faults and messages, then quiet, with every
-//! promise watched.
+//! One scenario, played: a world, faults and messages, then quiet, while every promise is watched.
 //!
 //! ```text
 //!   deploy ── faults and messages ──▶ faults end ──▶ healed? ──▶ receipts ──▶ quiet?
@@ -32,66 +31,66 @@ use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
 use watch::Watch;
 
-/// How many seeds each node knows: the smallest sensible number.
+/// The number of seed addresses that each node knows: the smallest sensible one.
 const SEEDS: usize = 3;
-/// How often the world is looked at.
+/// The time between two looks at the world.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How often the bounds of all lists are looked at.
+/// The time between two checks of the bounds of all lists.
 const WEIGHING: Duration = Duration::from_secs(1);
-/// A false word of a fault, a lie for example, stands in the tables of its receiver until the
-/// sender repeats all in full: 12 beats later at most, 7.6 s by the slowest clock. A root then
-/// waits up to 2 s before it numbers the members anew by what it has heard.
+/// How long the last false message of a fault, a lie for example, has an effect. Its receiver's
+/// tables keep it until the sender repeats everything in full: at most 12 beats later, 7.6 s by the
+/// slowest clock. The root then waits up to 2 s before it gives the members new ranks.
 const WORDS_STAND: Duration = Duration::from_secs(11);
-/// How long after the last receipt everything must have come to rest, and how
-/// long the silence is listened to at least.
+/// How long after the last receipt everything must have come to rest, and how long the silence is
+/// checked at least.
 const REST: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(30);
-/// How many messages per node and virtual second are a storm, which
-/// ends the run: a hundred times what a busy second takes.
+/// How many messages per node and virtual second are a storm, which ends the run: a hundred times
+/// the number in a busy second.
 const STORM: u64 = 2_000;
-/// How many messages in answer to one forged message are allowed for: a Lead to each child, and
-/// what they answer. All forged messages of a paused node arrive in one instant.
+/// How many messages are allowed in answer to one forged message: a Lead to each child, and the
+/// answers. All forged messages of a paused node arrive in one instant.
 const ANSWERS: u64 = 10;
-/// Messages after the last fault, by as many nodes.
+/// How many messages are sent after the last fault, each by another node.
 const LAST_MESSAGES: usize = 8;
 
-/// What one scenario showed.
+/// The result of one scenario.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Its seed.
+    /// The seed of the scenario.
     pub seed: u64,
     /// How many nodes were deployed.
     pub nodes: u32,
-    /// What was broken, empty if nothing.
+    /// The violations; empty if every promise held.
     pub violations: Vec<Violation>,
     /// How many faults there were.
     pub faults: u64,
-    /// Of how many kinds.
+    /// The kinds of these faults.
     pub kinds: BTreeSet<&'static str>,
     /// Accepted messages.
     pub published: u64,
-    /// Those of them that were for all members.
+    /// Accepted messages for all members.
     pub broadcasts: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
-    /// Members that stayed and were given up for want of their names.
+    /// Members that stayed up and were given up because their names were not known.
     pub unnamed: u64,
     /// Callers of collective operations.
     pub calls: u64,
-    /// Those of them that heard of an agreed outcome.
+    /// Callers that heard of an agreed outcome.
     pub agreed: u64,
-    /// From the last fault of each burst to the exact graph.
+    /// The times from the last fault of each burst to the exact graph.
     pub healed: Vec<Duration>,
     /// How long the world lived.
     pub lived: Duration,
     /// How many messages were sent.
     pub sent: u64,
-    /// The hash of all inputs and effects of all nodes, if it was asked for.
+    /// The hash of all inputs and effects of all nodes, if it was requested.
     pub digest: Option<u64>,
 }
 
 impl Outcome {
-    /// Of a run that did not come to its end.
+    /// The outcome of a run that did not come to its end.
     pub fn failed(scenario: &Scenario, violation: Violation) -> Self {
         Self {
             seed: scenario.seed,
@@ -118,7 +117,7 @@ impl Outcome {
 pub struct Play {
     /// The bug that is planted, if any.
     pub planted: Planted,
-    /// Whether everything that nodes are given and ask for is hashed: [`Outcome::digest`].
+    /// Whether all inputs and effects of nodes are hashed: [`Outcome::digest`].
     pub is_hashed: bool,
 }
 
@@ -159,14 +158,14 @@ struct Trial<'a> {
     broadcasts: u64,
     /// The number of the next caller.
     next_call: u64,
-    /// How much was told, but for verdicts that expire: that is a memory that ends, a
-    /// minute after what made it was told.
+    /// The number of reports so far, without verdicts that expire: these follow a minute after the
+    /// report of the verdict itself.
     told: usize,
-    /// The first thing that was told since they were counted.
+    /// The first report since reports were counted.
     first_told: String,
-    /// The second that is measured for storms, and the messages before it.
+    /// The present second for the storm check, and the number of messages before it.
     second: (Duration, u64),
-    /// How many messages relays had refused by the last glance, as their window was full.
+    /// How many messages relays had refused by the last look because their window was full.
     window_full: u64,
     /// How many messages in a second are a storm.
     storm: u64,
@@ -220,7 +219,7 @@ impl<'a> Trial<'a> {
                     config.gather = Some(Gather::new((0..nodes).collect()));
                     config.seeds = others;
                 }
-                // The edges of the tree, and those of the seeds.
+                // The edges of the tree, and edges to the seeds.
                 Bootstrap::Graph => {
                     config.seeds.extend(config.parent.take());
                     config.slot = None;
@@ -237,7 +236,7 @@ impl<'a> Trial<'a> {
         adjust(self.scenario, self.planted, config);
     }
 
-    /// Faults and messages at their times, until the faults end.
+    /// Apply faults and send messages at their times, until the faults end.
     fn disturb(&mut self) {
         let scenario = self.scenario;
         let (mut faults, mut messages) = (scenario.faults.iter(), scenario.messages.iter());
@@ -297,7 +296,7 @@ impl<'a> Trial<'a> {
         self.watch.on_fault(&self.world, fault, limit);
     }
 
-    /// Who is harder to reach while a fault lasts.
+    /// The nodes that are harder to reach while a fault lasts.
     fn hindered_by(&self, fault: &Fault) -> Vec<Id> {
         match fault {
             Fault::Pause { node, .. } | Fault::Skew { node, .. } => vec![*node],
@@ -311,8 +310,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The faults end. Everybody comes back, or only as many as it takes for the
-    /// living to know a way to each other.
+    /// End the faults. All dead nodes are started again, or only as many as the living ones need to
+    /// find each other.
     fn calm(&mut self) {
         self.world.calm();
         let now = self.world.now();
@@ -332,7 +331,7 @@ impl<'a> Trial<'a> {
         self.watch.on_calm(&self.world, now);
     }
 
-    /// Wait for the exact graph. False if it does not come.
+    /// Wait for the exact graph. Returns false if it does not come.
     fn heal(&mut self) -> bool {
         let end = self.watch.since() + self.scenario.heal_limit() + GLANCE;
         while !self.watch.is_healed() && self.world.now() < end && !self.has_ended() {
@@ -341,7 +340,7 @@ impl<'a> Trial<'a> {
         self.watch.is_healed() && !self.has_ended()
     }
 
-    /// The rest of the receipts, and silence.
+    /// Wait for the remaining receipts, and for silence.
     fn conclude(&mut self) {
         let up: Vec<Id> = self.world.peers().map(|(id, _)| id).collect();
         for from in up.into_iter().take(LAST_MESSAGES) {
@@ -395,7 +394,7 @@ impl<'a> Trial<'a> {
         let (calls, agreed) = self.collectives.counts();
         violations.append(&mut self.collectives.judge(self.world.now()));
         if !is_healed {
-            // Without an overlay there is no end to a broadcast either.
+            // Without an overlay a broadcast may have no end either.
             violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
         }
         let adopted = self.world.orphan_with_child();
@@ -463,8 +462,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether relays with room for little have refused a message since the last glance, as one
-    /// before it is open: words of collectives then wait as users' messages do.
+    /// Whether relays with little room have refused a message since the last look because an
+    /// earlier one is open. Then messages of collectives wait too.
     fn is_window_full(&mut self) -> bool {
         let peers = self.world.peers();
         let refused = peers
@@ -474,10 +473,10 @@ impl<'a> Trial<'a> {
         self.scenario.tight && is_new
     }
 
-    /// Whether every list is within its bound.
+    /// Check that every list is within its bound.
     fn weigh(&mut self) {
         let at = self.world.now();
-        // Corruption may leave a node with more children than it would take.
+        // Corruption may give a node more children than it would accept.
         let is_doubtful = self.checker.is_doubtful(at);
         let bounds = *self.world.relay();
         for (id, peer) in self.world.peers() {
@@ -516,7 +515,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether there is no point in going on.
+    /// Whether there is no point in continuing.
     fn has_ended(&self) -> bool {
         let storm = |found: &Violation| {
             matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. })
@@ -524,12 +523,12 @@ impl<'a> Trial<'a> {
         self.watch.has_ended() || self.violations.iter().any(storm)
     }
 
-    /// Whether more is sent than anything could need. Time stands still then.
+    /// Whether far more messages are sent than any work needs. Time does not go on then.
     fn is_storm(&self) -> bool {
         self.world.sent() - self.second.1 > self.storm
     }
 
-    /// Enter in the books what began, what ended and what was told.
+    /// Enter into the books the lives that began and ended, and all reports.
     fn observe(&mut self) {
         for turn in self.world.take_turns() {
             self.collectives.on_turn(&turn);
@@ -640,7 +639,7 @@ impl<'a> Trial<'a> {
         self.observe();
     }
 
-    /// Bytes that no other message of the run has.
+    /// A payload that no other message of the run has.
     fn payload(&self, post: &Post) -> Bytes {
         let mut bytes = self.world.now().as_nanos().to_le_bytes().to_vec();
         bytes.extend(post.from.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a chaos run can find wrong.
+//! The violations that a chaos run can find.
 
 use std::fmt;
 use std::time::Duration;
@@ -130,7 +130,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Which promise it is, whoever broke it.
+    /// The name of the promise, whoever broke it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::DeliveredTwice { .. } => "delivered-twice",

@@ -11,7 +11,7 @@ use crate::record::{self, Stopwatch};
 /// How many states of one world are judged.
 const STATES: u64 = 2_000_000;
 
-/// What was found in one world, or in all of one size.
+/// The result for one world, or for all worlds of one size.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     layer: &'static str,
@@ -66,7 +66,7 @@ impl Row {
         self.counterexample.take()
     }
 
-    /// With what it took.
+    /// The same row with the resources that the search took.
     pub(super) fn taken(self, watch: &Stopwatch) -> Self {
         Self {
             peak_rss_bytes: record::peak_rss_bytes(),
@@ -77,7 +77,7 @@ impl Row {
 }
 
 impl Check {
-    /// Search all worlds and print their rows; whether they are as they should be.
+    /// Search all worlds and print their rows. Returns whether all results are as expected.
     pub(super) fn cliques(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let sizes =

@@ -13,7 +13,7 @@ const STATES: u64 = 2_000_000;
 struct Plan {
     name: &'static str,
     setting: Setting,
-    /// It takes long, so it is searched only if collectives are asked for.
+    /// Whether it takes long, so that it is searched only if collectives are requested.
     is_large: bool,
 }
 
@@ -66,7 +66,7 @@ const PLANS: [Plan; 11] = [
 ];
 
 impl Check {
-    /// Search all worlds and print their rows; whether they are as they should be.
+    /// Search all worlds and print their rows. Returns whether all results are as expected.
     pub(super) fn collectives(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let is_asked = self.layer == Some(Layer::Collectives);
@@ -93,7 +93,7 @@ impl Check {
             );
             row.add(found);
             if must_fail {
-                // What it found is as it should be.
+                // In a world with a flaw, the counterexample is the expected result.
                 row.ok = row.take_script().is_some();
             }
             is_good &= row.ok;

@@ -12,14 +12,14 @@ use crate::checker::relays::{DELIVERY, Full, HANDLERS, Post, Relays, search};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// How many nodes: a full binary tree of three levels.
+/// The number of nodes: a full binary tree of three levels.
 const NODES: u32 = 7;
-/// How many that all broadcast.
+/// The number of nodes in worlds in which all broadcast.
 const ALL: u32 = 4;
-/// More than the largest of these worlds has.
+/// A number above that of the states of the largest of these worlds.
 const STATES: usize = 20_000_000;
 
-/// What was found in one world.
+/// The result for one world.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     layer: &'static str,
@@ -44,12 +44,12 @@ struct Row {
     version: &'static str,
 }
 
-/// A world, and whether it is one that must deadlock.
+/// A world, and whether it must deadlock.
 struct Plan {
     name: &'static str,
     world: Relays,
     must_deadlock: bool,
-    /// It takes long, so it is searched only if relays are asked for.
+    /// Whether it takes long, so that it is searched only if relays are requested.
     is_large: bool,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 impl Check {
-    /// Search all worlds and print their rows; whether they are as they should be.
+    /// Search all worlds and print their rows. Returns whether all results are as expected.
     pub(super) fn relays(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let mut unreached: Vec<&'static str> = HANDLERS.to_vec();
@@ -96,7 +96,7 @@ impl Check {
         Ok(is_good && unreached.is_empty())
     }
 
-    /// Whether worlds of this size are to be checked.
+    /// Whether worlds of this size were requested.
     fn is_wanted(&self, nodes: u32) -> bool {
         self.nodes.is_none_or(|wanted| u32::from(wanted) == nodes)
     }
@@ -140,7 +140,7 @@ impl Check {
         row.deadlock = script.is_some_and(|script| script.starts_with(DELIVERY));
         row.ok = match plan.must_deadlock {
             true => row.deadlock,
-            // Whoever asks for fewer states gets them.
+            // With a limit of states on the command line, a search need not be exhaustive.
             false => script.is_none() && (found.is_exhaustive || limit.is_some()),
         };
         row.counterexample = found.counterexample;

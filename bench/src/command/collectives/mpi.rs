@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Compile and run it with so many ranks.
+/// Compile the program and run it with this many ranks.
 pub(super) fn measure(ranks: u32, rounds: u32, broadcast_ms: f64) -> Result<Vec<Row>, Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (source, program) = (folder.path().join("mpi.c"), folder.path().join("mpi"));

@@ -1,4 +1,4 @@
-//! The same operations among whole peers in virtual time: how many messages, and how long.
+//! The same operations among whole peers in virtual time: their messages and their duration.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::command::Failure;
 use crate::record;
 
-/// How long one operation may take.
+/// The longest time of one operation.
 const TIME: Duration = Duration::from_secs(60);
 
-/// What one operation took.
+/// The cost of one operation.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     nodes: u32,
@@ -22,16 +22,16 @@ pub(super) struct Row {
     operation: &'static str,
     bytes: u32,
     seed: u64,
-    /// All messages between peers meanwhile, those of the overlay included.
+    /// All messages between peers during the operation, those of the overlay included.
     messages: u64,
     messages_per_member: f64,
-    /// Their lengths together.
+    /// The bytes of these messages together.
     sent_bytes: u64,
     virtual_ms: f64,
 }
 
 impl Row {
-    /// As a line of the table.
+    /// The row as a line of the table.
     pub(super) fn line(&self) -> String {
         format!(
             "{:<10} {:<24} {:>6} {:>9} messages, {:.2} for each member, {} bytes, {:.3} ms",
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// A barrier and an all-gather of so many peers that call at once, in a local network.
+/// Measure a barrier and an all-gather of this many peers that call at once, in a local network.
 pub(super) fn measure(nodes: u32, bytes: u32, seed: u64) -> Result<Vec<Row>, Failure> {
     let mut world =
         crate::command::world::formed(nodes, seed, binomesh_routing::Config::default())?;
@@ -64,11 +64,11 @@ pub(super) fn measure(nodes: u32, bytes: u32, seed: u64) -> Result<Vec<Row>, Fai
     Ok(rows)
 }
 
-/// What all members call.
+/// The operation that all members call.
 struct Operation {
     name: &'static str,
     verb: Verb,
-    /// What each comes with.
+    /// The length of each member's value.
     bytes: u32,
 }
 

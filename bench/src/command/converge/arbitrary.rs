@@ -8,10 +8,10 @@ use crate::arena::mailbox::Discipline;
 use crate::arena::tree::Shape;
 use crate::record::{self, Stopwatch};
 
-/// What many arbitrary states of one size took.
+/// The results for many arbitrary states of one size.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ArbitraryRow {
-    /// Any, if none was asked for.
+    /// The shape of the trees; none if they have any shape.
     shape: Option<Shape>,
     nodes: usize,
     scheduler: SchedulerName,
@@ -36,7 +36,7 @@ pub(super) struct ArbitraryRow {
 }
 
 impl Converge {
-    /// Many arbitrary states of one size.
+    /// Run many arbitrary states of one size.
     pub(super) fn arbitrary(&self, nodes: usize, seeds: u64, reading: Reading) -> ArbitraryRow {
         let watch = Stopwatch::start();
         let limits = self.limits();

@@ -21,8 +21,8 @@ pub enum ProcedureName {
     Sorted,
 }
 
-/// What many runs of one size took. The rounds of a stage count from the end of the stage
-/// before; means are over the runs that came to the end of the stage.
+/// The results of many runs of one size. The rounds of a stage count from the end of the stage
+/// before. Means are over the runs that completed the stage.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CliqueRow {
     bootstrap: &'static str,
@@ -34,13 +34,13 @@ pub(super) struct CliqueRow {
     pub(super) exact_count: u64,
     stuck_count: u64,
     cycles_mean: f64,
-    /// From the end of the random linking until one ring.
+    /// The rounds from the end of the random linking until there is one ring.
     rounds_mean: Option<f64>,
     rounds_max: Option<u64>,
     link_rounds_mean: f64,
     ranking_rounds_mean: Option<f64>,
     finger_rounds_mean: Option<f64>,
-    /// From the start to the end, over the runs that came there.
+    /// The rounds from the start to the end, over the runs that completed.
     all_rounds_mean: Option<f64>,
     messages_per_node_mean: f64,
     first_inexact_seed: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct CliqueRow {
 }
 
 impl Converge {
-    /// Many runs of one size.
+    /// Run many trials of one size.
     pub(super) fn clique(&self, nodes: usize, seeds: u64) -> CliqueRow {
         let watch = Stopwatch::start();
         let trial = |number: u64| Trial {

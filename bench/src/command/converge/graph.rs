@@ -26,8 +26,8 @@ pub enum RootName {
     Drawn,
 }
 
-/// What many runs of one kind of graph took; those of a random graph differ. The rounds of a
-/// stage count from the end of the stage before.
+/// The results of many runs in one kind of graph; random graphs differ between runs. The rounds of
+/// a stage count from the end of the stage before.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct GraphRow {
     bootstrap: &'static str,
@@ -38,8 +38,8 @@ pub(super) struct GraphRow {
     first_seed: u64,
     edges_mean: Option<f64>,
     diameter_max: Option<u32>,
-    /// Runs whose tree is the breadth-first one from a node of highest degree, and whose ring
-    /// and fingers are those of the binomial graph.
+    /// How many runs have the breadth-first tree from a node of highest degree, and the ring and
+    /// fingers of the binomial graph.
     exact_count: u64,
     one_ring_count: u64,
     claim_rounds_mean: Option<f64>,
@@ -60,7 +60,7 @@ pub(super) struct GraphRow {
     version: &'static str,
 }
 
-/// One run.
+/// The result of one run.
 struct Run {
     facts: Facts,
     found: Found,
@@ -86,7 +86,7 @@ impl Run {
 }
 
 impl Converge {
-    /// How many runs, if nothing contradicts a graph.
+    /// The number of runs, if the options fit a graph.
     pub(super) fn runs_in_graph(&self) -> Result<u64, Failure> {
         let refusal = if self.bootstrap != BootstrapName::Graph {
             "--graph is of --bootstrap graph: add it"
@@ -107,7 +107,7 @@ impl Converge {
         Err(Failure::Usage(refusal.to_owned()))
     }
 
-    /// Many runs in a graph.
+    /// Run many trials in a graph.
     pub(super) fn in_graph(&self, graph: &Graph, seeds: u64) -> Result<GraphRow, Failure> {
         let watch = Stopwatch::start();
         let seed = |number: u64| self.seed.wrapping_add(number);
@@ -195,8 +195,8 @@ impl GraphRow {
     }
 }
 
-/// The rounds of a stage, from the end of the stage before. Where lists are one-way a stage may
-/// end before that.
+/// The rounds of a stage, from the end of the stage before. If lists are one-way, a stage may end
+/// before that.
 const fn between(before: Option<u64>, end: Option<u64>) -> Option<u64> {
     match (before, end) {
         (Some(before), Some(end)) => Some(end.saturating_sub(before)),
@@ -204,9 +204,9 @@ const fn between(before: Option<u64>, end: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The parents of a tree in which nodes have the numbers of a breadth-first walk, each behind
-/// its parent. Who has no way to the root is put below it, so that the tree is whole; such a
-/// run is not exact.
+/// The parents of a tree in which nodes are numbered by a breadth-first walk, each after its
+/// parent. A node without a way to the root is put below it, so that the tree is whole; such a run
+/// is not exact.
 fn in_breadth(parents: &[Option<usize>]) -> Vec<u32> {
     let mut children = vec![Vec::new(); parents.len()];
     for (node, parent) in parents.iter().enumerate() {
@@ -229,7 +229,7 @@ fn in_breadth(parents: &[Option<usize>]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Node 1 lists nobody; its first acquaintance believes that it has heard of everybody.
+    /// Node 1 lists no node. Its only acquaintance believes that it has heard from all nodes.
     #[test]
     fn a_root_that_begins_before_all_have_heard_of_it_is_judged_and_is_not_exact() {
         let lists = [&[1][..], &[], &[1], &[2], &[3]].map(<[u32]>::to_vec);

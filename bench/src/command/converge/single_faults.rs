@@ -8,7 +8,7 @@ use crate::arena::tree::{Shape, Tree};
 use crate::record::Stopwatch;
 use crate::{parallel, record};
 
-/// What every single fault came to.
+/// The results for all single faults.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct SingleFaultsRow {
     shape: Shape,
@@ -26,7 +26,8 @@ pub(super) struct SingleFaultsRow {
 }
 
 impl Converge {
-    /// Every single fault of one size; `None` if the clean start does not stand.
+    /// Apply every single fault of one size. `None` if the graph does not stand after a clean
+    /// start.
     pub(super) fn single_faults(&self, nodes: usize) -> Option<SingleFaultsRow> {
         let watch = Stopwatch::start();
         let limits: Limits = self.limits();

@@ -1,4 +1,4 @@
-//! How many processes: one number or a range.
+//! Sizes: a number of processes or a range of them.
 
 use std::str::FromStr;
 
@@ -37,17 +37,17 @@ impl FromStr for Sizes {
 }
 
 impl Sizes {
-    /// The smallest.
+    /// The smallest size.
     pub const fn first(self) -> usize {
         self.first
     }
 
-    /// The greatest.
+    /// The greatest size.
     pub const fn last(self) -> usize {
         self.last
     }
 
-    /// One of them for each number, in turn.
+    /// The size for this number: all sizes in turn.
     pub const fn turn(self, number: u64) -> usize {
         self.first + (number % (self.last - self.first + 1) as u64) as usize
     }

@@ -1,8 +1,8 @@
-//! What many processes received, in a few numbers.
+//! The messages that many processes received, summed up in a few numbers.
 
 use crate::arena::Received;
 
-/// What the processes received.
+/// The messages that the processes received.
 pub(super) struct Tallies {
     pub(super) total: u64,
     pub(super) most: u64,
@@ -15,7 +15,7 @@ impl Tallies {
     pub(super) fn of(received: &[Received]) -> Self {
         let messages = || received.iter().map(|one| one.messages);
         let introductions = || received.iter().map(|one| one.introductions);
-        // In a clean start there are no visits: all else is of the ring.
+        // A clean start has no visits, so all other messages are of the ring.
         let ring = messages()
             .zip(introductions())
             .map(|(all, introductions)| all - u64::from(introductions));

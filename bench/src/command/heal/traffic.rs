@@ -1,4 +1,4 @@
-//! Broadcasts in the middle of it, and who got them.
+//! Broadcasts during the healing, and the members that got them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use binomesh_routing::{self as routing, Destination, PacketId, Publish, Topic};
 use bytes::Bytes;
 use rand::seq::IteratorRandom;
 
-/// From one broadcast to the next.
+/// The time between two broadcasts.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// How long the last may be under way.
+/// The longest time that the last broadcast may take.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Broadcasts that go out one after another, each from a node that lives.
+/// Broadcasts that go out one after another, each from a living node.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// How many are to go out yet, and when the next is.
+    /// How many broadcasts are left, and the time of the next.
     left: u32,
     next: Duration,
     sent: BTreeMap<PacketId<Id>, Sent>,
-    /// How often each came to whom, by life.
+    /// How often each broadcast came to each life of a node.
     came: BTreeMap<(PacketId<Id>, Id, u64), u32>,
 }
 
@@ -34,21 +34,21 @@ struct Sent {
     last: Duration,
 }
 
-/// What came of it.
+/// The result of the broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Delivered {
-    /// How many went out.
+    /// The number of broadcasts that went out.
     pub(super) broadcasts: u64,
-    /// Deliveries that never came, at nodes that live.
+    /// Deliveries that never came, at living nodes.
     pub(super) lacking: u64,
-    /// Deliveries beyond the first.
+    /// Repeated deliveries of a message.
     pub(super) repeated: u64,
-    /// From a broadcast to its last delivery, at most.
+    /// The longest time from a broadcast to its last delivery.
     pub(super) longest: Duration,
 }
 
 impl Traffic {
-    /// So many, from now on.
+    /// This many broadcasts, from now on.
     pub(super) fn new(count: u32, now: Duration) -> Self {
         Self {
             left: count,
@@ -57,7 +57,7 @@ impl Traffic {
         }
     }
 
-    /// Send what is due, and note what has come.
+    /// Send the broadcasts that are due, and note deliveries.
     pub(super) fn pass(&mut self, world: &mut World) {
         if self.left > 0 && world.now() >= self.next {
             self.send(world);
@@ -75,12 +75,12 @@ impl Traffic {
         }
     }
 
-    /// Whether all are out, and the last has had its time.
+    /// Whether all broadcasts are out, and the last one has had its time.
     pub(super) fn is_over(&self, now: Duration) -> bool {
         self.left == 0 && now >= self.next + LAST
     }
 
-    /// From a node that has a place; later if none has, or it takes none.
+    /// Send a broadcast from a node with a place. If none has a place or accepts it, try later.
     fn send(&mut self, world: &mut World) {
         let peers = world.peers();
         let placed = peers.filter(|(_, peer)| peer.relay().placement().is_some());
@@ -105,7 +105,8 @@ impl Traffic {
         }
     }
 
-    /// Against who lives now. What was not sent is lacking everywhere.
+    /// Compare the deliveries with the nodes that live now. A broadcast that was not sent is
+    /// lacking at all of them.
     pub(super) fn judge(&self, world: &World) -> Delivered {
         let living: Vec<(Id, u64)> = world.peers().map(|(id, _)| (id, world.boot(id))).collect();
         let mut lacking = u64::from(self.left) * living.len() as u64;

@@ -1,4 +1,4 @@
-//! One seed: form, disturb, and watch until it has healed.
+//! One seed: form a cluster, disturb it, and watch until it has healed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,53 +10,53 @@ use rand::seq::index;
 use super::traffic::{Delivered, Traffic};
 use super::{FaultName, ShapeName};
 
-/// Forming takes seconds; more would be a fault of its own.
+/// Forming takes seconds. More than this is an error.
 const FORMING: Duration = Duration::from_secs(300);
-/// How often the world is looked at.
+/// The time between two looks at the world.
 const LOOK: Duration = Duration::from_millis(20);
-/// A healed cluster stands for so long, or it was only passing by.
+/// How long a healed cluster must stand, so that it is not just passing through that state.
 const STANDING: Duration = Duration::from_secs(5);
 
-/// What one seed does.
+/// The parameters of one seed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
-    /// Everything random comes from here.
+    /// The seed of all random numbers.
     pub(super) seed: u64,
-    /// How many nodes form.
+    /// The number of nodes.
     pub(super) nodes: u32,
-    /// Their deployment tree.
+    /// The shape of the deployment tree.
     pub(super) shape: ShapeName,
-    /// What is done.
+    /// The fault to apply.
     pub(super) fault: FaultName,
-    /// To how many.
+    /// The number of victims.
     pub(super) victims: u32,
     /// How long ranks stay vacant.
     pub(super) grace: Duration,
-    /// When to give up, from the fault on.
+    /// The time after the fault at which the seed is given up.
     pub(super) limit: Duration,
-    /// How many broadcasts go out from then on.
+    /// How many broadcasts go out after the fault.
     pub(super) broadcasts: u32,
 }
 
-/// What became of it.
+/// The result of one seed.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
-    /// The seed.
+    /// The seed of the run.
     pub(super) seed: u64,
     /// The depth of the tree before the fault.
     pub(super) depth: u32,
-    /// The overlay of the living stood, ranks of the dead being vacant.
+    /// The stage at which the overlay of the living nodes stood, with vacant ranks for the dead.
     pub(super) relinked: Option<Healed>,
-    /// No rank was vacant any more.
+    /// The stage at which no rank was vacant any more.
     pub(super) exact: Option<Healed>,
-    /// What came of the broadcasts.
+    /// The result of the broadcasts.
     pub(super) delivered: Delivered,
-    /// What was wrong when it was given up.
+    /// The defect when the seed was given up.
     pub(super) defect: Option<String>,
 }
 
 impl Outcome {
-    /// Whether the graph stands again and nobody has missed anything.
+    /// Whether the graph stands again, no delivery is lacking and none was repeated.
     pub(super) const fn is_good(&self) -> bool {
         self.exact.is_some() && self.delivered.lacking == 0 && self.delivered.repeated == 0
     }
@@ -65,15 +65,15 @@ impl Outcome {
 /// The cost of one stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Healed {
-    /// Virtual time since the fault.
+    /// The virtual time since the fault.
     pub(super) after: Duration,
-    /// Survivors whose placement is another than before.
+    /// How many survivors have another placement than before.
     pub(super) ranks_moved: u64,
-    /// Links dialled since the fault.
+    /// How many links were dialled since the fault.
     pub(super) dialled: u64,
 }
 
-/// Run one seed.
+/// Play one seed.
 pub(super) fn play(case: &Case) -> Outcome {
     let mut world = World::new(case.seed, Network::local());
     let shape = match case.shape {
@@ -153,7 +153,7 @@ impl Sight {
         }
     }
 
-    /// What has changed since `before`.
+    /// The changes since `before`.
     fn since(&self, before: &Self) -> Healed {
         let has_moved = |(id, place): &(&u32, &Placement<u32>)| {
             before.places.get(id).is_some_and(|before| before != *place)
@@ -166,15 +166,15 @@ impl Sight {
     }
 }
 
-/// What was seen of a healing.
+/// The stages of a healing.
 struct Watched {
     relinked: Option<Sight>,
     exact: Option<Sight>,
-    /// What was wrong at the end.
+    /// The defect at the end.
     defect: Option<Defect>,
 }
 
-/// Watch until the exact graph stands for good, or for `limit`.
+/// Watch until the exact graph has stood for long enough, or for at most `limit`.
 fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
     let end = world.now() + limit;
     let (mut relinked, mut exact) = (Stood::default(), Stood::default());
@@ -196,7 +196,7 @@ fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
     }
 }
 
-/// Since when something holds, and whether it has held for long enough once.
+/// Since when a condition holds, and whether it has ever held for long enough.
 #[derive(Default)]
 struct Stood {
     since: Option<Sight>,

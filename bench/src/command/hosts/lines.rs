@@ -5,12 +5,12 @@ use std::io::{BufRead, Read};
 
 use tokio::sync::mpsc;
 
-/// The longest line; a longer one is cut, with a mark that is in no step.
+/// The longest line. A longer one is cut and marked, and the mark is in no valid step.
 const LINE_MAX: u64 = 256;
-/// How many lines wait for their turn; what is beyond stays in the pipe.
+/// How many lines wait for their turn. Further lines stay in the pipe.
 const QUEUE: usize = 16;
 
-/// The lines.
+/// The lines of a scenario.
 #[derive(Debug)]
 pub(super) struct Lines {
     given: VecDeque<String>,
@@ -18,7 +18,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Standard input is read from now on, in a thread that ends with the process.
+    /// Open the lines. A thread reads standard input from now on, and ends with the process.
     pub(super) fn open(given: Vec<String>) -> Self {
         let (sender, read) = mpsc::channel(QUEUE);
         std::thread::spawn(move || forward(std::io::stdin().lock(), &sender));
@@ -28,7 +28,7 @@ impl Lines {
         }
     }
 
-    /// The next one that says anything. After the last it is waited for for ever.
+    /// The next line that is not empty. After the last line this waits for ever.
     pub(super) async fn next(&mut self) -> String {
         if let Some(line) = self.given.pop_front() {
             return line;
@@ -59,7 +59,7 @@ fn forward(mut input: impl BufRead, lines: &mpsc::Sender<String>) {
     }
 }
 
-/// Read on to the end of the line.
+/// Skip the rest of the line.
 fn skip_line(input: &mut impl BufRead) {
     loop {
         let Ok(buffer) = input.fill_buf() else { return };
@@ -80,7 +80,7 @@ mod tests {
     async fn given_lines_come_first_and_empty_ones_not_at_all() {
         let (sender, read) = mpsc::channel(QUEUE);
         let most = LINE_MAX as usize;
-        // Neither its beginning nor its end is a step.
+        // Neither its beginning nor its end is a valid step.
         let long = format!("cut 3{}cut 4", " ".repeat(2 * most));
         let input = format!("one\n\n  two  \n{long}\nlast");
         std::thread::spawn(move || forward(input.as_bytes(), &sender));

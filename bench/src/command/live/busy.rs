@@ -9,13 +9,13 @@ use tokio::process::{Child, ChildStdin, Command};
 
 use crate::command::{Failure, Finding};
 
-/// Busy processes of our own. They end with this value, and with this process:
-/// each watches its standard input.
+/// Busy processes that this one started. They end with this value and with this process, as each
+/// watches its standard input.
 #[derive(Debug)]
 pub struct Busy(Vec<(Child, Option<ChildStdin>)>);
 
 impl Busy {
-    /// Start so many.
+    /// Start this many processes.
     pub fn start(count: usize) -> Result<Self, Failure> {
         let me = std::env::current_exe().map_err(Failure::run)?;
         let mut children = Vec::new();
@@ -33,13 +33,13 @@ impl Busy {
         Ok(Self(children))
     }
 
-    /// Their process ids.
+    /// The process ids of the busy processes.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.0.iter().filter_map(|(child, _)| child.id())
     }
 }
 
-/// Be such a process.
+/// Be such a busy process.
 pub fn run() -> Result<Finding, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = is_over.clone();

@@ -1,5 +1,4 @@
-//! What nodes and the system count: metrics, processor time, bytes of an
-//! interface.
+//! Counters of nodes and of the system: metrics, processor time, bytes of an interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +19,7 @@ impl Counters {
         Ok(Self::parse(&text))
     }
 
-    /// Scrape all of them.
+    /// Scrape all these nodes.
     pub async fn scrape_all(members: &[Member]) -> Result<Vec<Self>, Failure> {
         let mut all = Vec::new();
         for member in members {
@@ -38,8 +37,8 @@ impl Counters {
         Self(series.collect())
     }
 
-    /// The sum of the series of a metric that have this label, such as
-    /// `class="packet"`; all of them for an empty one.
+    /// The sum of the series of a metric that have this label, such as `class="packet"`. An empty
+    /// label takes all series.
     pub fn total(&self, metric: &str, label: &str) -> f64 {
         let wanted = |name: &str| {
             let rest = name.strip_prefix(metric);
@@ -85,8 +84,8 @@ pub fn processor_time(pid: u32) -> Result<Duration, Failure> {
     Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
 }
 
-/// utime and stime: the 14th and 15th field. The second, the program's name in
-/// parentheses, may hold anything.
+/// utime and stime are the 14th and 15th field. The second field, the program's name in
+/// parentheses, may have any text.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -95,12 +94,12 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(user + kernel)
 }
 
-/// What the loopback interface of this process's network namespace has sent.
+/// The traffic that the loopback interface of this process's network namespace has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loopback {
-    /// Bytes, IP headers included: the interface has no link layer to count.
+    /// The number of bytes, IP headers included. The interface has no link layer to count.
     pub bytes: u64,
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
 }
 

@@ -1,5 +1,5 @@
-//! `live cut`: a share of the nodes falls silent and nobody is told; what is sent
-//! from then on must come to all the others all the same.
+//! `live cut`: a share of the nodes falls silent without notice. Every later broadcast must still
+//! come to all other nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,9 +22,9 @@ use crate::record;
 
 /// Broadcasts before the cut, to compare with.
 const BEFORE: u32 = 20;
-/// How long the last ones may take to come.
+/// The longest time that the last broadcasts may take.
 const LAST: Duration = Duration::from_secs(10);
-/// How long is waited for what may come a second time.
+/// How long to wait for messages that may come twice.
 const TWICE: Duration = Duration::from_secs(1);
 
 /// Silence some nodes and broadcast at once.
@@ -64,39 +64,39 @@ pub struct Cut {
     pub setup: Setup,
 }
 
-/// What happened.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How many were cut.
+    /// How many nodes were cut.
     pub cut: u32,
-    /// Broadcasts from then on.
+    /// How many broadcasts were sent after the cut.
     pub broadcasts: u32,
-    /// Of them, those that their node did not accept.
+    /// How many of these their nodes did not accept.
     pub refused: u32,
-    /// Deliveries that were due, to others that live.
+    /// How many deliveries were due, to other living nodes.
     pub due: usize,
-    /// Of them, those that never came.
+    /// How many of these deliveries never came.
     pub undelivered: usize,
-    /// Deliveries beyond the first, at nodes that live.
+    /// Repeated deliveries of a message, at living nodes.
     pub duplicates: u64,
-    /// Until a broadcast had come to all before the cut, the median.
+    /// The median time until a broadcast before the cut had come to all nodes.
     pub before_milliseconds_p50: Option<f64>,
-    /// The slowest.
+    /// The longest such time.
     pub before_milliseconds_max: Option<f64>,
-    /// Until the first after the cut had come to all that live.
+    /// The time until the first broadcast after the cut had come to all living nodes.
     pub first_milliseconds: Option<f64>,
-    /// Its limit.
+    /// The limit of that time.
     pub first_milliseconds_limit: f64,
-    /// The same of those that followed, the median.
+    /// The median time of the broadcasts after the first one.
     pub later_milliseconds_p50: Option<f64>,
-    /// The slowest of the best 99 in 100.
+    /// The longest time of the best 99 in 100 of these.
     pub later_milliseconds_p99: Option<f64>,
-    /// The slowest.
+    /// The longest time of these.
     pub later_milliseconds_max: Option<f64>,
-    /// Whether all was as promised.
+    /// Whether every promise held.
     pub ok: bool,
 }
 
@@ -108,7 +108,7 @@ struct Sent {
 }
 
 impl Cut {
-    /// Run it and print its rows.
+    /// Run the command and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let count = self.count()?;
         let mut all_ok = true;
@@ -124,7 +124,7 @@ impl Cut {
         Ok(Finding::good_if(all_ok))
     }
 
-    /// How many are cut; there must be somebody to send and somebody to receive.
+    /// The number of nodes to cut. A sender and a receiver must remain.
     fn count(&self) -> Result<u32, Failure> {
         let (count, most) = (self.cut.of(self.nodes), self.nodes - 2);
         match count <= most {
@@ -166,7 +166,7 @@ impl Cut {
             last += period;
             sleep_until(last).await;
         }
-        // What comes twice comes after the first.
+        // A second copy comes after the first one.
         sleep_until(now() + TWICE).await;
         Ok(self.row(count, &names, &calm, &after, &receivers))
     }
@@ -222,7 +222,7 @@ impl Cut {
 }
 
 impl Sent {
-    /// How long it took to come to all others that live; `None` if it did not.
+    /// The time until a broadcast had come to all other living nodes; `None` if it did not.
     fn until(&self, living: &BTreeSet<&str>, receivers: &Receivers) -> Option<Duration> {
         let mut last = self.begun;
         for name in living.iter().filter(|name| **name != self.origin) {
@@ -232,13 +232,13 @@ impl Sent {
     }
 }
 
-/// Broadcasts that were accepted, in order, and how many were not.
+/// The broadcasts that were accepted, in order, and the number of the others.
 struct Broadcasts {
     sent: Vec<Sent>,
     refused: u32,
 }
 
-/// Broadcast so often, each time from a random node.
+/// Broadcast this often, each time from a random node.
 async fn broadcasts(
     topic: &str,
     living: &[Member],
@@ -259,7 +259,7 @@ async fn broadcasts(
         asked.spawn(async move {
             let begun = now();
             let answer = client.broadcast(&topic, "a word", Some(LAST)).await;
-            // A late receipt is one all the same.
+            // A receipt that comes late still means that the broadcast was accepted.
             let is_accepted = answer.map_or_else(|error| error.is_timeout(), |_| true);
             let sent = Sent {
                 topic,
@@ -296,7 +296,7 @@ mod tests {
         Line::try_parse_from(words).unwrap().cut
     }
 
-    /// Two broadcasts of `a` to `b` and `c`, of which `deliveries` were given.
+    /// A row for two broadcasts of `a` to `b` and `c`, of which `deliveries` came.
     fn row(deliveries: &[(&str, &str)], refused: u32, missed: u64, limit: &str) -> Row {
         let receivers = Receivers::default();
         let begun = now();

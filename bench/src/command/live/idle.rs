@@ -1,4 +1,4 @@
-//! `live idle`: what a cluster costs that has nothing to do.
+//! `live idle`: the cost of a cluster without work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,43 +53,43 @@ pub struct Idle {
     pub setup: Setup,
 }
 
-/// What it cost.
+/// The cost of the idle cluster.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How long was counted.
+    /// The minutes for which was counted.
     pub minutes: f64,
-    /// How long it was let be before.
+    /// The seconds of rest before that.
     pub settle_seconds: u64,
-    /// Bytes that a node sent, IP headers included.
+    /// The bytes that a node sent, IP headers included.
     pub bytes_per_second_per_node: f64,
-    /// Its limit.
+    /// The limit of these bytes.
     pub bytes_per_second_limit: Option<f64>,
     /// Packets that a node sent.
     pub packets_per_second_per_node: f64,
-    /// The mean packet, IP header included.
+    /// The mean length of a packet, IP header included.
     pub bytes_per_packet: f64,
     /// Maintenance frames that a node sent.
     pub maintenance_frames_per_second_per_node: f64,
-    /// Bytes of their bodies.
+    /// The bytes of the bodies of these frames.
     pub maintenance_bytes_per_second_per_node: f64,
     /// Messages of the overlay that a node sent, by kind.
     pub messages_per_second_per_node: BTreeMap<String, f64>,
-    /// Links of a node, the mean.
+    /// The mean number of links of a node.
     pub links_per_node: f64,
     /// Processor time of a node, as a share of one core.
     pub core_share_per_node: f64,
-    /// That of the busiest node.
+    /// The core share of the busiest node.
     pub core_share_max: f64,
-    /// Its limit, for the mean.
+    /// The limit of the mean core share.
     pub core_share_limit: Option<f64>,
-    /// Nodes whose epoch, rank or a table was another one at the end.
+    /// How many nodes had another epoch, rank or table at the end.
     pub topology_changes: usize,
-    /// Links that came up or went down.
+    /// How many links came up or went down.
     pub link_changes: u64,
-    /// Whether nothing changed, within the limits.
+    /// Whether nothing changed and all limits held.
     pub ok: bool,
 }
 
@@ -102,12 +102,12 @@ struct Reading {
 }
 
 impl Idle {
-    /// Continue in a network namespace of this run.
+    /// Continue in a network namespace for this run.
     pub fn enter_namespace(&self) -> Result<(), Failure> {
         Ok(namespace::enter()?)
     }
 
-    /// Run it and print its row.
+    /// Measure the cluster and print the row.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let body = async |cluster: &Cluster| self.once(cluster).await;
         let row = self
@@ -123,7 +123,8 @@ impl Idle {
         tokio::time::sleep(Duration::from_secs(self.settle_seconds)).await;
         verified(cluster, self.setup.timeout()).await?;
 
-        // The sights take a minute: before and after all that is counted.
+        // To ask for all sights takes a minute, so this is done before and after all that is
+        // counted.
         let before = Reading {
             sights: self.sights(&members).await,
             counters: Counters::scrape_all(&members).await?,
@@ -133,7 +134,7 @@ impl Idle {
         let begun = now();
         record::progress(format_args!("counting for {} minutes", self.minutes));
         tokio::time::sleep(Duration::from_secs_f64(self.minutes * 60.0)).await;
-        // Before anything is asked: answers cost processor time.
+        // Read these counters before any question, since answers cost processor time.
         let (sent, processor) = (Loopback::read()?, processor_times(&members)?);
         let elapsed = begun.elapsed();
         let after = Reading {

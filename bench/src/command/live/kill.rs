@@ -1,5 +1,5 @@
-//! `live kill`: kill -9 of several nodes at once, and the time until the others
-//! avoid them, the ring is closed round them, and the exact graph stands.
+//! `live kill`: kill -9 of several nodes at once. It measures the time until the others avoid the
+//! dead nodes, until the ring is closed round them, and until the exact graph stands.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -61,12 +61,12 @@ pub struct Kill {
     pub setup: Setup,
 }
 
-/// How many of the nodes.
+/// A part of the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// So many.
+    /// A number of nodes.
     Count(u32),
-    /// So many of a hundred, rounded up.
+    /// A percentage of all nodes, rounded up.
     Percent(u32),
 }
 
@@ -86,7 +86,7 @@ impl FromStr for Share {
 }
 
 impl Share {
-    /// Of so many nodes; one is left at least.
+    /// How many of `nodes` these are. At least one node is left.
     pub fn of(self, nodes: u32) -> u32 {
         let count = match self {
             Self::Count(count) => count,
@@ -96,76 +96,76 @@ impl Share {
     }
 }
 
-/// From the kill until something held, and held on.
+/// The times from the kill until a condition held, and continued to hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// No live node leads to a dead one.
+    /// No live node has a dead one in its tables.
     pub avoided_seconds: Option<f64>,
-    /// The ring passes exactly the live.
+    /// The ring passes exactly the live nodes.
     pub relinked_seconds: Option<f64>,
-    /// The tables are the exact graph of the live.
+    /// The tables are the exact graph of the live nodes.
     pub graph_seconds: Option<f64>,
 }
 
-/// One run.
+/// The row of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
-    /// Always `run`.
+    /// The kind of the row: always `run`.
     pub row: &'static str,
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
     /// How many were killed.
     pub killed: u32,
-    /// Which run of these.
+    /// The number of the run.
     pub run: u32,
-    /// Who.
+    /// The names of the killed nodes.
     pub killed_names: Vec<String>,
     /// Whether the root was among them.
     pub killed_root: bool,
-    /// The figures; `null` for what did not come in time.
+    /// The times; `null` for a condition that did not hold in time.
     #[serde(flatten)]
     pub times: Times,
 }
 
-/// All runs of one number of deaths.
+/// The row for all runs with one number of deaths.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// Always `summary`.
+    /// The kind of the row: always `summary`.
     pub row: &'static str,
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
     /// How many were killed.
     pub killed: u32,
-    /// How many runs.
+    /// The number of runs.
     pub runs: u32,
-    /// The middle one.
+    /// The median time until dead nodes were avoided.
     pub avoided_seconds_p50: Option<f64>,
-    /// The slowest; `null` if a run did not get there.
+    /// The longest such time; `null` if a run did not get there.
     pub avoided_seconds_max: Option<f64>,
-    /// Its limit.
+    /// The limit of that value.
     pub avoided_seconds_limit: Option<f64>,
-    /// The middle one.
+    /// The median time until the ring was closed.
     pub relinked_seconds_p50: Option<f64>,
-    /// The slowest.
+    /// The longest such time.
     pub relinked_seconds_max: Option<f64>,
-    /// Its limit.
+    /// The limit of that value.
     pub relinked_seconds_limit: Option<f64>,
-    /// The middle one.
+    /// The median time until the graph was exact.
     pub graph_seconds_p50: Option<f64>,
-    /// The slowest.
+    /// The longest such time.
     pub graph_seconds_max: Option<f64>,
-    /// Its limit.
+    /// The limit of that value.
     pub graph_seconds_limit: Option<f64>,
     /// How often each node was asked.
     pub poll_milliseconds: u64,
-    /// Whether every run got there within the limits.
+    /// Whether every condition held in every run, within the limits.
     pub ok: bool,
 }
 
 impl Kill {
-    /// Run it and print its rows.
+    /// Run the command and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let mut all_ok = true;
         for share in &self.kill {
@@ -263,7 +263,7 @@ impl Kill {
             runs.iter().map(|one| one.graph_seconds).collect(),
         ];
         let [avoided, relinked, graph] = figures.map(|values: Vec<Option<f64>>| {
-            // Who never got there is slower than all others.
+            // A run in which the condition never held counts as slower than all others.
             let endless = |value: &Option<f64>| value.unwrap_or(f64::INFINITY);
             let values: Vec<f64> = values.iter().map(endless).collect();
             [0.5, 1.0].map(|share| quantile(&values, share).filter(|value| value.is_finite()))
@@ -294,7 +294,7 @@ impl Kill {
     }
 }
 
-/// The first moment since which it has held.
+/// Note the first time since which a condition has held without a break.
 fn note(since: &mut Option<f64>, holds: bool, after: f64) {
     *since = since.or(Some(after)).filter(|_| holds);
 }

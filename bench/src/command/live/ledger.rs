@@ -1,4 +1,4 @@
-//! What happened to a watched cluster, counted from the nodes' own answers.
+//! The events of a watched cluster, counted from the nodes' own answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::sight::{Sight, Sights, epochs_between};
 use super::watch::Seen;
 
-/// The events of a time in which the nodes were watched. A victim, if there is
-/// one, is watched by the others; what it says itself is not counted.
+/// The events during a time of watching. If there is a victim, the other nodes are watched, and the
+/// victim's own answers are not counted.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     nodes: u32,
@@ -21,7 +21,7 @@ pub struct Ledger {
     tables_changed: u64,
 }
 
-/// What one node went through.
+/// The events at one node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Observer {
     epochs: u64,
@@ -33,26 +33,25 @@ struct Observer {
 /// The counts of a ledger, as rows print them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tallied {
-    /// Epochs that the nodes adopted, each name once.
+    /// How many different epochs the nodes adopted.
     pub epochs_distinct: usize,
-    /// The most that one node adopted, with those between two answers.
+    /// The most epochs that one node adopted, including those between two answers.
     pub epochs_of_one_node_max: u64,
-    /// The most times that one node counted somebody less, or called the victim
-    /// down.
+    /// The most times that one node counted fewer members, or called the victim down.
     pub leaves_max: u64,
-    /// The most times that this ended.
+    /// The most times that this ended at one node.
     pub returns_max: u64,
     /// The smallest population that a node counted.
     pub population_min: u32,
-    /// Pairs of a node and another, no victim, that it called down; `null` if
-    /// the nodes keep no list of the down.
+    /// How many pairs of a node and another node, not the victim, that it called down. `null` if
+    /// the nodes keep no list of peers that are down.
     pub false_verdicts: Option<usize>,
-    /// Answers in which a table differed from the one before.
+    /// How many answers had another table than the answer before.
     pub tables_changed: u64,
 }
 
 impl Ledger {
-    /// Nothing has happened yet to a cluster of so many nodes.
+    /// A ledger without events, for a cluster of this many nodes.
     pub fn new(nodes: u32, victim: Option<&str>, sights: &Sights) -> Self {
         Self {
             nodes,
@@ -66,7 +65,7 @@ impl Ledger {
         }
     }
 
-    /// A node has said something new.
+    /// Note the news that a node has told.
     pub fn note(&mut self, seen: &Seen, sights: &Sights) {
         let victim = self.victim.as_deref();
         let (Some(sight), false) = (sights.get(&seen.name), victim == Some(&*seen.name)) else {
@@ -105,7 +104,7 @@ impl Ledger {
         self.tables_changed += u64::from(seen.before.as_ref().is_some_and(is_changed));
     }
 
-    /// The counts.
+    /// The counts of this ledger.
     pub fn tallied(&self) -> Tallied {
         let most = |of: fn(&Observer) -> u64| self.observers.values().map(of).max().unwrap_or(0);
         Tallied {
@@ -121,7 +120,7 @@ impl Ledger {
 }
 
 impl Tallied {
-    /// Whether nothing happened: no epoch, nobody less, nobody called down.
+    /// Whether there were no events: no epoch, no member less, no node called down.
     pub fn is_nothing(&self) -> bool {
         self.epochs_of_one_node_max == 0
             && self.leaves_max == 0
@@ -161,7 +160,7 @@ mod tests {
             one.report.epoch = Some("r-7-4-00".into());
             one.report.population = Some(3);
         });
-        // What the victim says of itself does not count.
+        // The victim's own answers do not count.
         say(&mut ledger, &mut sights, "c", |one| {
             one.report.population = Some(1)
         });

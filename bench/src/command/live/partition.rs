@@ -1,5 +1,5 @@
-//! `live partition`: two halves that cannot hear each other for a while, serve
-//! their own, and become one again.
+//! `live partition`: two halves cannot hear each other for a while. Each must work by itself, and
+//! afterwards they must become one cluster again.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::command::{Failure, Finding};
 use crate::hosts::udp_relay::UdpRelay;
 use crate::record;
 
-/// Between two broadcasts of one half.
+/// The time between two broadcasts of a half.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// How long before the end of the cut a broadcast must have begun to be judged.
 const LAST: Duration = Duration::from_secs(5);
@@ -58,52 +58,52 @@ pub struct Partition {
     pub setup: Setup,
 }
 
-/// How one half fared.
+/// The result of one half.
 #[derive(Debug, Clone, Serialize)]
 pub struct Half {
-    /// How many nodes it has.
+    /// The number of its nodes.
     pub nodes: usize,
-    /// From the cut until it was the exact graph of its own.
+    /// The time from the cut until it was an exact graph by itself.
     pub graph_seconds: Option<f64>,
-    /// Broadcasts that were to be judged.
+    /// The number of broadcasts that were judged.
     pub broadcasts: usize,
-    /// Of them, those that its nodes did not accept.
+    /// How many of these its nodes did not accept.
     pub refused: usize,
-    /// Of these, those sent after it was the graph.
+    /// How many of these were sent after it was an exact graph.
     pub refused_as_graph: usize,
-    /// Deliveries that were due, to others of this half.
+    /// How many deliveries were due, to other nodes of this half.
     pub due: usize,
-    /// Of them, those that did not come by the end of the cut.
+    /// How many of these did not come before the end of the cut.
     pub undelivered: usize,
-    /// From a broadcast until the last of the half had it, the slowest.
+    /// The longest time from a broadcast until all nodes of the half had it.
     pub delivery_seconds_max: Option<f64>,
 }
 
-/// What happened.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How long the cut was.
+    /// The length of the cut.
     pub cut_seconds: u64,
     /// The half that had the root.
     pub with_root: Half,
-    /// The other one.
+    /// The half without the root.
     pub without_root: Half,
-    /// From the end of the cut until all were one exact graph.
+    /// The time from the end of the cut until all nodes were one exact graph.
     pub heal_seconds: Option<f64>,
-    /// Its limit.
+    /// The limit of that time.
     pub heal_seconds_limit: f64,
-    /// Deliveries beyond the first.
+    /// Repeated deliveries of a message.
     pub duplicates: u64,
     /// Datagrams that the cut swallowed.
     pub datagrams_dropped: u64,
-    /// Whether all was as promised.
+    /// Whether every promise held.
     pub ok: bool,
 }
 
-/// A broadcast and what became of it at its origin.
+/// A broadcast and its fate at its origin.
 struct Sent {
     topic: String,
     origin: String,
@@ -112,7 +112,7 @@ struct Sent {
 }
 
 impl Partition {
-    /// Run it and print its row.
+    /// Run the command and print its row.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
         let mut sides: Vec<bool> = (0..self.nodes).map(|node| node % 2 == 0).collect();
@@ -201,14 +201,14 @@ impl Partition {
 }
 
 impl Half {
-    /// Whether it served its own.
+    /// Whether the half worked by itself.
     pub fn is_served(&self) -> bool {
         let has_served = self.broadcasts > self.refused && self.graph_seconds.is_some();
         has_served && self.undelivered == 0 && self.refused_as_graph == 0
     }
 }
 
-/// Since when each half has been the exact graph of its own.
+/// Since when each half has been an exact graph by itself.
 async fn graphs_until(
     watch: &mut Watch,
     halves: &[Vec<Member>; 2],
@@ -248,7 +248,7 @@ async fn broadcasts(
         asked.spawn(async move {
             let rest = end.saturating_duration_since(begun);
             let answer = client.broadcast(&topic, "a word", Some(rest)).await;
-            // A late receipt is one all the same.
+            // A receipt that comes late still means that the broadcast was accepted.
             let accepted = answer.map_or_else(|error| error.is_timeout(), |_| true);
             Sent {
                 topic,

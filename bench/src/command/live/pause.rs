@@ -1,5 +1,5 @@
-//! `live pause`: a process that stands still for half the detection timeout, and
-//! one that does so for five times as long.
+//! `live pause`: a process is stopped for half of the detection timeout, and another one for five
+//! times the timeout.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub struct Pause {
     pub setup: Setup,
 }
 
-/// How long a node is paused.
+/// The length of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
@@ -65,33 +65,33 @@ pub enum Length {
     FiveTimes,
 }
 
-/// One pause.
+/// The row of one pause.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How long it was.
+    /// The length of the pause.
     pub length: Length,
-    /// In seconds.
+    /// The length of the pause in seconds.
     pub paused_seconds: f64,
-    /// The timeout that this is measured by.
+    /// The detection timeout, by which the length is measured.
     pub detection_seconds: f64,
-    /// Who.
+    /// The name of the paused node.
     pub paused_name: String,
-    /// Whether that was the root.
+    /// Whether the paused node was the root.
     pub paused_root: bool,
-    /// What the others saw; after a short pause, what all saw.
+    /// The events at the other nodes; after a short pause, at all nodes.
     #[serde(flatten)]
     pub tallied: Tallied,
-    /// From the end of the pause until the graph of all stood again.
+    /// The time from the end of the pause until the graph of all nodes stood again.
     pub graph_seconds: Option<f64>,
-    /// Whether it went as promised.
+    /// Whether the pause had only the promised effects.
     pub ok: bool,
 }
 
 impl Pause {
-    /// Run it and print its rows.
+    /// Run the command and print its rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let body = async |cluster: &Cluster| self.all(cluster).await;
         self.setup
@@ -143,7 +143,7 @@ impl Pause {
         cluster.resume(victim).await.map_err(Failure::run)?;
         let resumed = now();
         let graph = is_graph(view.watch.latest()).then_some(resumed);
-        // What the pause has set going must have ended in twice the timeout.
+        // All effects of the pause must have ended after twice the timeout.
         let linger = detection * 2;
         let graph = view.watch_until(resumed + linger, graph).await;
         let until = resumed + self.setup.timeout();
@@ -185,14 +185,15 @@ impl Pause {
     }
 }
 
-/// The nodes' answers and what they come to.
+/// The nodes' answers, and the events that follow from them.
 struct View {
     watch: Watch,
     ledger: Ledger,
 }
 
 impl View {
-    /// Since when the graph of all has stood, `since` being what is known so far.
+    /// Watch until a time. Returns since when the graph of all nodes has stood; `since` is the
+    /// answer so far.
     async fn watch_until(&mut self, until: Instant, since: Option<Instant>) -> Option<Instant> {
         let mut since = since;
         while let Some(seen) = self.watch.next(until).await {
@@ -204,7 +205,7 @@ impl View {
         since
     }
 
-    /// When the graph of all stood first.
+    /// Watch until the graph of all nodes stands. Returns when that was.
     async fn watch_until_graph(&mut self, until: Instant) -> Option<Instant> {
         loop {
             let seen = self.watch.next(until).await?;

@@ -1,4 +1,4 @@
-//! Deliveries, counted where they arrive: one subscription at every node.
+//! Deliveries, counted at their receivers: one subscription at every node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,24 +11,24 @@ use tokio::time::Instant;
 use super::setup::now;
 use crate::command::Failure;
 
-/// Every delivery of a run, by topic and node.
+/// All deliveries of a run, by topic and node.
 #[derive(Debug, Default)]
 pub struct Receivers {
     log: Arc<Mutex<Log>>,
     readers: JoinSet<()>,
 }
 
-/// What was delivered where.
+/// The log of deliveries.
 #[derive(Debug, Default)]
 struct Log {
-    /// When a topic's message came first to a node, and how often it came.
-    /// Bounded by what this very run publishes.
+    /// When a topic's message first came to a node, and how often it came. This run bounds it by
+    /// the number of its messages.
     deliveries: BTreeMap<(String, String), (Instant, u32)>,
     missed: u64,
 }
 
 impl Receivers {
-    /// Subscribe at every member; each has confirmed when this returns.
+    /// Subscribe at every member. When this returns, each has confirmed.
     pub async fn open(members: &[Member], filter: &str) -> Result<Self, Failure> {
         let mut receivers = Self::default();
         for member in members {
@@ -38,7 +38,7 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// The same for messages that are long, without them.
+    /// As [`Receivers::open`] for long messages: only their digests are delivered.
     pub async fn open_digests(members: &[Member], filter: &str) -> Result<Self, Failure> {
         let mut receivers = Self::default();
         for member in members {
@@ -48,7 +48,7 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// Note what a subscription at a node yields, from now on.
+    /// Note the deliveries of a subscription at a node from now on.
     pub fn read(&mut self, node: &str, mut events: Events) {
         let (log, node) = (Arc::clone(&self.log), node.to_owned());
         self.readers.spawn(async move {
@@ -58,20 +58,20 @@ impl Receivers {
         });
     }
 
-    /// When the message on `topic` came to a node, if it did.
+    /// The time at which the message on `topic` came to a node, if it did.
     pub fn delivered(&self, topic: &str, node: &str) -> Option<Instant> {
         let key = (topic.to_owned(), node.to_owned());
         lock(&self.log).deliveries.get(&key).map(|(at, _)| *at)
     }
 
-    /// Deliveries beyond the first.
+    /// Repeated deliveries of a message.
     pub fn duplicates(&self) -> u64 {
         let log = lock(&self.log);
         let counts = log.deliveries.values().map(|(_, count)| u64::from(*count));
         counts.map(|count| count - 1).sum()
     }
 
-    /// Messages that a subscription left out.
+    /// How many messages subscriptions left out.
     pub fn missed(&self) -> u64 {
         lock(&self.log).missed
     }
@@ -92,7 +92,7 @@ impl Log {
 
 #[cfg(test)]
 impl Receivers {
-    /// As if a subscription at `node` had yielded this.
+    /// Note an event as if a subscription at `node` had yielded it.
     pub(super) fn note(&self, node: &str, event: SubscriptionEvent) {
         lock(&self.log).note(node, event);
     }

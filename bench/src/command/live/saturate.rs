@@ -1,4 +1,4 @@
-//! `live saturate`: nobody dies, but every core is busy with something else.
+//! `live saturate`: no node dies, but every core is busy with other work.
 
 use std::time::Duration;
 
@@ -50,31 +50,31 @@ pub fn minutes(text: &str) -> Result<f64, String> {
     valid.ok_or_else(|| "expected minutes, above 0 and up to 10000".to_owned())
 }
 
-/// What happened.
+/// The result of the run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How long it was watched.
+    /// The minutes of watching.
     pub minutes: f64,
-    /// How many busy processes there were.
+    /// The number of busy processes.
     pub busy_processes: usize,
-    /// The share of all cores that they got.
+    /// The share of all cores that the busy processes got.
     pub busy_share: f64,
     /// The share of all cores that the nodes got.
     pub nodes_share: f64,
-    /// What the nodes said.
+    /// The events at the nodes.
     #[serde(flatten)]
     pub tallied: Tallied,
-    /// Links that went down.
+    /// How many links went down.
     pub links_down: u64,
-    /// Whether nothing happened.
+    /// Whether there were no events.
     pub ok: bool,
 }
 
 impl Saturate {
-    /// Run it and print its row.
+    /// Run the command and print its row.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let body = async |cluster: &Cluster| self.once(cluster).await;
         let row = self

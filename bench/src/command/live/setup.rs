@@ -1,4 +1,4 @@
-//! The cluster of a measurement: how it is asked for, made and taken away.
+//! The cluster of a measurement: its options, how it is made and removed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,40 +53,40 @@ pub struct Setup {
     pub json: bool,
 }
 
-/// What every row says of its run.
+/// The fields about its run that every row has.
 #[derive(Debug, Clone, Serialize)]
 pub struct Context {
-    /// What was done.
+    /// The workload of the run.
     pub workload: &'static str,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// How eagerly they watch each other.
+    /// The profile of the nodes.
     pub profile: String,
     /// The deployment tree.
     pub shape: String,
-    /// How long a rank stays vacant.
+    /// The seconds for which a dead node's rank stays vacant.
     pub grace_seconds: u64,
-    /// What was random.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// The processors of this machine.
+    /// The number of processors of this machine.
     pub cores: usize,
     /// The version of the code that ran.
     pub version: &'static str,
 }
 
 impl Setup {
-    /// Take the grace that nodes have by default, unless another was asked for.
+    /// Use the grace that nodes have by default, unless another one was requested.
     pub fn take_usual_grace(&mut self) {
         let usual = Pace::default().grace.as_secs();
         self.grace_seconds.get_or_insert(usual);
     }
 
-    /// How long a dead node's rank stays vacant, in seconds.
+    /// The seconds for which a dead node's rank stays vacant.
     pub fn grace(&self) -> u64 {
         self.grace_seconds.unwrap_or(0)
     }
 
-    /// What every row says.
+    /// The fields about this run that every row has.
     pub fn context(&self, workload: &'static str, nodes: u32) -> Context {
         Context {
             workload,
@@ -110,12 +110,12 @@ impl Setup {
         Ok(())
     }
 
-    /// The patience for forming and healing.
+    /// The longest time for forming and healing.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 
-    /// How long after its death a neighbour is taken as down.
+    /// The time from the death of a node until a neighbour takes it for down.
     pub fn detection(&self) -> Duration {
         let pace = match self.profile {
             Profile::Default => Pace::default(),
@@ -125,8 +125,8 @@ impl Setup {
         pace.detection()
     }
 
-    /// Make a cluster, wait until it is the verified graph, do `body` with it,
-    /// and take it away whatever came of that.
+    /// Make a cluster, wait until it is the exact graph, run `body` with it, and remove it in any
+    /// case.
     pub async fn with_cluster<T>(
         &self,
         nodes: u32,
@@ -159,7 +159,7 @@ impl Setup {
         outcome
     }
 
-    /// The same, and print the row that comes of it.
+    /// As [`Setup::with_cluster`], and print the row that `body` returns.
     pub async fn measure<T: Serialize>(
         &self,
         nodes: u32,
@@ -191,7 +191,7 @@ impl Setup {
     }
 }
 
-/// Wait until the live nodes are one overlay whose tables are the graph.
+/// Wait until the live nodes are one overlay whose tables are the exact graph.
 pub async fn verified(cluster: &Cluster, patience: Duration) -> Result<(), Failure> {
     let begun = now();
     let mut demo = Demo::new(cluster, begun, begun + patience, |_| ());
@@ -248,7 +248,7 @@ pub fn block_on(
     finding
 }
 
-/// How many processors there are.
+/// The number of processors.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -262,7 +262,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The smallest value that is not below this share of all.
+/// The smallest value that is not below this share of all values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! What a node says of itself at one moment, and what is concluded from it.
-//! Every observation has its source here and nowhere else.
+//! The sight of a node: its own statements at one moment, and the conclusions from them. Every
+//! observation has its source here and nowhere else.
 //!
-//! A node that keeps a list of the peers it takes for down, `down` in its
-//! answer, is taken at its word; of one that does not, only the tables are known.
+//! If a node's answer has `down`, the list of the peers that it takes for down, that list is
+//! believed. If not, only its tables are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use binomesh::verify::verify;
 use binomesh_overlay::legitimate::is_ring;
 use serde::Deserialize;
 
-/// What one node said.
+/// The statements of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// Its tables.
+    /// The tables of the node.
     pub report: NodeReport,
-    /// The peers that it takes for down, if it keeps such a list.
+    /// The peers that the node takes for down, if it keeps such a list.
     pub down: Option<BTreeSet<String>>,
 }
 
-/// What all asked nodes said last, by name.
+/// The last statements of all nodes that were asked, by name.
 pub type Sights = BTreeMap<String, Sight>;
 
 impl Sight {
-    /// Ask a node.
+    /// Ask a node for its tables and its list of dead peers.
     pub async fn ask(session: &mut Session) -> Result<Option<Self>, ClientError> {
         Ok(Self::understand(&session.get("/v1/topology").await?))
     }
@@ -40,8 +40,8 @@ impl Sight {
         Some(Self { report, down })
     }
 
-    /// Whether this node routes round `peer`: it takes it for down, or none of
-    /// its tables leads there.
+    /// Whether this node routes round `peer`: it takes the peer for down, or has it in none of its
+    /// tables.
     pub fn avoids(&self, peer: &str) -> bool {
         self.takes_for_down(peer) || !self.refers_to(peer)
     }
@@ -67,7 +67,7 @@ impl Sight {
         all.any(|name| name == peer)
     }
 
-    /// The tables alone: what must not change in a quiet cluster.
+    /// The tables alone, which must not change in a quiet cluster.
     pub fn tables(&self) -> impl PartialEq + '_ {
         let NodeReport {
             epoch,
@@ -93,7 +93,7 @@ pub fn all_avoid(sights: &Sights, dead: &[String]) -> bool {
     sights.values().all(avoids)
 }
 
-/// Whether the ring passes exactly these nodes, once each, both ways.
+/// Whether the ring passes exactly these nodes, once each, in both directions.
 pub fn is_relinked(sights: &Sights) -> bool {
     let numbers: BTreeMap<&str, usize> = sights.keys().map(String::as_str).zip(0..).collect();
     let ways: Vec<[Option<usize>; 2]> = sights
@@ -108,7 +108,7 @@ pub fn is_relinked(sights: &Sights) -> bool {
     is_ring(&nodes, |node| way(node, 0), |node| way(node, 1))
 }
 
-/// Whether these nodes, and they alone, are one exact binomial graph.
+/// Whether these nodes, without any others, are one exact binomial graph.
 pub fn is_graph(sights: &Sights) -> bool {
     let reports: Vec<NodeReport> = sights.values().map(|one| one.report.clone()).collect();
     let expected = u32::try_from(reports.len()).unwrap_or(u32::MAX);
@@ -130,7 +130,7 @@ pub fn epochs_between(before: &str, after: &str) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A ring of three, as its nodes report it.
+    /// A ring of three nodes, as they report it.
     pub(crate) fn ring() -> Sights {
         let names = ["a", "b", "c"];
         let sight = |number: usize| {

@@ -1,5 +1,5 @@
-//! `live stall`: one receiver stands still, or reads nothing, while much is broadcast;
-//! memory stays bounded, the others lose nothing, and what receipts say holds.
+//! `live stall`: one receiver is stopped, or its subscriber reads nothing, while much is broadcast.
+//! Memory must stay bounded, the others must lose nothing, and the promises of receipts must hold.
 
 mod promise;
 mod row;
@@ -29,17 +29,17 @@ pub use promise::Promise;
 use promise::Sent;
 pub use row::Row;
 
-/// How many messages are kept for the one that stands still.
+/// How many messages are kept for the stopped receiver.
 const KEPT: u32 = 16;
-/// The length of each, in bytes.
+/// The length of each such message in bytes.
 const KEPT_BYTES: usize = 64 << 10;
-/// How long one that is slow runs between two stops, which are thrice as long.
+/// How long a slow receiver runs between two stops. A stop is three times as long.
 const RUNS: Duration = Duration::from_micros(66_667);
-/// How often the metrics are looked at for the one that stands still.
+/// How many times the other nodes' metrics are checked for the stalled receiver.
 const NAMED_WITHIN: u32 = 50;
-/// By when whoever is paused is taken for down, and nobody waits for it any more.
+/// The time by which a paused node is taken for down, so that no node waits for it any more.
 const VERDICT: Duration = Duration::from_secs(10);
-/// How often it is looked whether all has come.
+/// The time between two checks whether all messages have come.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Stop one receiver, or read nothing there, while much is broadcast.
@@ -108,7 +108,7 @@ pub enum How {
 }
 
 impl Stall {
-    /// Run it and print its rows.
+    /// Run the chosen ways to stall, and print their rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         let (mut all_ok, mut undisturbed) = (true, None);
         for how in [How::Undisturbed, How::Paused, How::Slow, How::Unread] {
@@ -171,7 +171,7 @@ impl Stall {
         let peaks = peaks(&members)?;
         let due = sent.receipts.len() as u64;
         let lacking = self.lacking(&heard, &sent, others).await;
-        // What comes twice comes after the first.
+        // A second copy comes after the first one.
         sleep_until(now() + 10 * LOOK).await;
         let mut row = Row {
             context: self.setup.context("stall", self.nodes),
@@ -200,7 +200,7 @@ impl Stall {
         Ok(row)
     }
 
-    /// All broadcasts with their receipts. What is done to the one is done meanwhile.
+    /// Send all broadcasts and wait for their receipts, while the receiver is stalled.
     async fn broadcasts(
         &self,
         cluster: &Cluster,
@@ -223,7 +223,8 @@ impl Stall {
                 kept.spawn(keep(origin.clone(), stalled.clone(), self.setup.timeout()));
             }
             if how == How::Paused && number == resume_at {
-                // Until then it stands still, however few messages that are.
+                // The receiver stays stalled until its name appears, even if there are few
+                // messages.
                 sent.is_named = named
                     .join_next()
                     .await
@@ -256,7 +257,8 @@ impl Stall {
         Ok(sent)
     }
 
-    /// What the one was given, once that is all that was promised, or too late for it.
+    /// The deliveries at the stalled receiver, as soon as they fulfil the promises, or when the
+    /// time is over.
     async fn settle(&self, receivers: &Receivers, sent: &Sent, stalled: &str) -> Promise {
         let mut next = now();
         let end = next + self.setup.timeout();
@@ -270,7 +272,8 @@ impl Stall {
         }
     }
 
-    /// How many messages others lack, once none is lacking, or too late for it.
+    /// How many messages the other receivers lack, as soon as none is lacking, or when the time is
+    /// over.
     async fn lacking(&self, heard: &Receivers, sent: &Sent, others: &[Member]) -> u64 {
         let mut next = now();
         let end = next + self.setup.timeout();
@@ -288,7 +291,7 @@ impl Stall {
         }
     }
 
-    /// How many seconds it may take, if it takes so many undisturbed.
+    /// The longest time in seconds, given the time of an undisturbed run.
     fn limit(&self, how: How, undisturbed: f64) -> Option<f64> {
         let limit = f64::from(self.times) * undisturbed;
         match how {
@@ -303,7 +306,7 @@ impl Stall {
     }
 }
 
-/// Whether the metrics of any other node name this one as slow, within some seconds.
+/// Whether the metrics of another node name this one as slow, within some seconds.
 async fn is_named(members: Vec<Member>, stalled: Member) -> bool {
     let label = format!("peer=\"{}\"", stalled.name);
     let mut next = now();
@@ -326,18 +329,19 @@ async fn is_named(members: Vec<Member>, stalled: Member) -> bool {
     false
 }
 
-/// Let a node run for a quarter of the time; ends only if that fails.
+/// Let a node run for a quarter of the time. Returns only if that fails.
 async fn slow_down<T>(cluster: &Cluster, name: &str) -> Result<T, Failure> {
     loop {
         cluster.pause(name).await.map_err(Failure::run)?;
         sleep_until(now() + 3 * RUNS).await;
         cluster.resume(name).await.map_err(Failure::run)?;
-        // However late that was.
+        // Run for the full time again, however late the stop ended.
         sleep_until(now() + RUNS).await;
     }
 }
 
-/// Have messages be kept for the one until it is back; in the order of their sequences.
+/// Send messages that are kept for the stalled node until it is back. Returns them in the order of
+/// their sequences.
 async fn keep(origin: Member, stalled: Member, patience: Duration) -> Vec<(String, Receipt)> {
     let mut asked = JoinSet::new();
     for number in 0..KEPT {
@@ -356,7 +360,8 @@ async fn keep(origin: Member, stalled: Member, patience: Duration) -> Vec<(Strin
             Some((name, answer.ok()?))
         });
     }
-    // They are asked for at once; what they are called says in which order they came.
+    // The messages are published at the same time. Their sequences tell the order in which they
+    // were accepted.
     let all = asked.join_all().await.into_iter().flatten();
     let mut all: Vec<(u64, (String, Receipt))> = all
         .filter_map(|sent| {

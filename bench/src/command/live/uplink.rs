@@ -1,4 +1,4 @@
-//! `live uplink`: a file to all hosts when what each can send is the limit.
+//! `live uplink`: a file for all hosts, where each host's uplink is the limit.
 
 mod bare;
 
@@ -26,7 +26,8 @@ use crate::hosts::namespace;
 use crate::hosts::network::{Family, Hosts, Rate};
 use crate::record;
 
-/// A token bucket lets its first fill through at once; what is faster was not limited.
+/// The least plausible ratio to the time on one uplink. A token bucket lets its first fill through
+/// at once; a push that is still faster was not limited.
 const LEAST: f64 = 0.9;
 
 /// Send a file to all hosts over slow uplinks.
@@ -85,77 +86,77 @@ pub struct Uplink {
     pub setup: Setup,
 }
 
-/// One push.
+/// The row of one push.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Always `push`.
+    /// The kind of the row: always `push`.
     pub row: &'static str,
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// What an uplink carries.
+    /// The rate of an uplink, in megabits a second.
     pub megabits: u32,
     /// How long the file was.
     pub file_bytes: u64,
-    /// The strategy.
+    /// The strategy of the push.
     pub strategy: String,
-    /// Which host was killed.
+    /// The name of the host that was killed.
     pub killed: Option<String>,
-    /// How many nodes stored it.
+    /// How many nodes stored the file.
     pub stored: u32,
-    /// Who did not, and why.
+    /// The nodes that did not store it, and the reasons.
     pub failed: Vec<PushFailure>,
-    /// Until all had answered.
+    /// The seconds until all nodes had answered.
     pub seconds: f64,
-    /// The processor time of all nodes meanwhile.
+    /// The processor time of all nodes during the push.
     pub processor_seconds: f64,
-    /// What the file alone takes on one uplink.
+    /// The seconds that the file alone takes on one uplink.
     pub one_uplink_seconds: f64,
-    /// The one in units of the other.
+    /// The ratio of the push to that time.
     pub times: f64,
-    /// Its limit.
+    /// The limit of that ratio.
     pub times_limit: f64,
-    /// What the file took over one bare QUIC link just before.
+    /// The seconds that the file took over one bare QUIC link just before.
     pub bare_seconds: Option<f64>,
-    /// The one in units of the other.
+    /// The ratio of the push to that time.
     pub times_bare: Option<f64>,
-    /// Whether all was as promised.
+    /// Whether every promise held.
     pub ok: bool,
 }
 
-/// Medians of the pushes in which nobody died, and what a death cost.
+/// Medians of the pushes without a death, and the cost of a death.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// Always `summary`.
+    /// The kind of the row: always `summary`.
     pub row: &'static str,
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// What an uplink carries.
+    /// The rate of an uplink, in megabits a second.
     pub megabits: u32,
-    /// The strategy.
+    /// The strategy of the push.
     pub strategy: String,
-    /// How many there were.
+    /// How many pushes there were.
     pub pushes: usize,
-    /// The middle one.
+    /// The median time of a push.
     pub seconds_p50: Option<f64>,
-    /// The middle one.
+    /// The median ratio to the time on one uplink.
     pub times_p50: Option<f64>,
-    /// The middle one.
+    /// The median ratio to the bare link.
     pub times_bare_p50: Option<f64>,
-    /// How much longer than the middle one the slowest took in which a host died.
+    /// How much longer than the median the slowest push with a death took.
     pub seconds_more_max: Option<f64>,
-    /// Whether the limits of both held.
+    /// Whether both limits held.
     pub ok: bool,
 }
 
 impl Uplink {
-    /// Be in a network namespace of this run alone; returns only there.
+    /// Continue in a network namespace for this run alone; returns only there.
     pub fn enter_namespace(&self) -> Result<(), Failure> {
         Ok(namespace::enter()?)
     }
 
-    /// Run it and print its rows.
+    /// Push as often as requested, and print the rows.
     pub async fn run(&self, stop: &CancellationToken) -> Result<Finding, Failure> {
         record::progress(format_args!("{} hosts are made", self.nodes));
         let hosts = Hosts::make(self.nodes, Family::V4).await?;
@@ -193,7 +194,7 @@ impl Uplink {
         ))
     }
 
-    /// The file from the first host to the second, over a link of its own.
+    /// Send the file from the first host to the second, over a QUIC link of its own.
     async fn over_one_link(&self, hosts: &Hosts) -> Result<Duration, Failure> {
         record::progress(format_args!("one bare link"));
         let places: Vec<Place> = hosts.places();
@@ -266,7 +267,7 @@ impl Uplink {
         Ok(self.row(&report, taken, used, victim, &others))
     }
 
-    /// Pull a host's plug, and end its process.
+    /// Cut a host off, and kill its process.
     async fn end(&self, cluster: &Cluster, hosts: &Hosts, victim: &Member) -> Result<(), Failure> {
         let number = cluster
             .members()
@@ -289,7 +290,7 @@ impl Uplink {
         let one = bits / (f64::from(self.megabits) * 1e6);
         let times = taken.as_secs_f64() / one;
         let killed = victim.map(|victim| victim.name);
-        // Who died in an earlier round may be a member still.
+        // A node that died in an earlier round may still count as a member.
         let has_failed = |name: &String| report.failed.iter().any(|one| one.name == *name);
         let are_well = !living.iter().any(|one| has_failed(&one.name));
         let has_time = killed.is_some() || times <= self.times;

@@ -1,5 +1,5 @@
-//! Asking many nodes often and cheaply: one task and one open connection each,
-//! and only answers that differ from the last are passed on.
+//! Asks many nodes often and at low cost: with one task and one open connection for each. Only
+//! answers that differ from the last one are passed on.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use super::setup::now;
 use super::sight::{Sight, Sights};
 
-/// How long one answer is awaited; a paused node gives none.
+/// The longest wait for an answer. A paused node gives none.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Answers that wait for the observer; when full, the asking pauses.
+/// How many answers wait for the observer. Full: no further questions are asked.
 const WAITING: usize = 1024;
 
-/// What one node said that it had not said before.
+/// The news of one node: an answer that differs from the one before.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Who.
+    /// The name of the node.
     pub name: String,
-    /// When its answer had come.
+    /// The time at which the answer came.
     pub at: Instant,
-    /// What it had said before.
+    /// The answer before that one, if there was one.
     pub before: Option<Sight>,
 }
 
-/// Nodes that are asked all the time.
+/// Nodes that are asked periodically.
 #[derive(Debug)]
 pub struct Watch {
     answers: mpsc::Receiver<(String, Instant, Sight)>,
@@ -36,15 +36,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Ask these nodes, each once per `period`; returns when all have answered,
-    /// or after `patience` with those that have.
+    /// Ask each of these nodes once per `period`. Returns when all have answered, or after
+    /// `patience` with those that have.
     pub async fn open(members: &[Member], period: Duration, patience: Duration) -> Self {
         let (sender, answers) = mpsc::channel(WAITING);
         let mut readers = JoinSet::new();
         let begun = now();
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
         for (number, member) in (0..).zip(members) {
-            // Not all in one moment: they share the processors.
+            // The questions are spread over the period, since all nodes share the processors.
             let first = begun + period * number / count;
             readers.spawn(read(member.clone(), first, period, sender.clone()));
         }
@@ -58,12 +58,12 @@ impl Watch {
         watch
     }
 
-    /// What the nodes said last.
+    /// The last answers of the nodes.
     pub const fn latest(&self) -> &Sights {
         &self.latest
     }
 
-    /// The next news, `None` if there is none until then.
+    /// The next news; `None` if there is none until this time.
     pub async fn next(&mut self, until: Instant) -> Option<Seen> {
         let news = tokio::time::timeout_at(until, self.answers.recv()).await;
         let (name, at, sight) = news.ok()??;

@@ -1,4 +1,4 @@
-//! Who has got how much: counted by all receivers, awaited by the measurement.
+//! Arrivals: messages that all receivers count, and the measurement awaits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::record::Stopwatch;
 pub(super) struct Arrivals {
     clock: Stopwatch,
     count: AtomicU64,
-    /// At this many somebody waits.
+    /// The count that the measurement waits for.
     wanted: AtomicU64,
-    /// When there were so many, in nanoseconds of `clock`; 0 before.
+    /// When that count was reached, in nanoseconds of `clock`; 0 before.
     reached_ns: AtomicU64,
     reached: Notify,
 }
 
 impl Arrivals {
-    /// None so far.
+    /// A counter without arrivals.
     pub(super) fn new() -> Self {
         Self {
             clock: Stopwatch::start(),
@@ -31,7 +31,7 @@ impl Arrivals {
         }
     }
 
-    /// So many more have arrived.
+    /// Count further messages that have arrived.
     pub(super) fn add(&self, messages: u64) {
         let before = self.count.fetch_add(messages, Ordering::SeqCst);
         let wanted = self.wanted.load(Ordering::SeqCst);
@@ -43,16 +43,16 @@ impl Arrivals {
         }
     }
 
-    /// So many more than now will be waited for. Said before they are sent, and when nothing
-    /// else is on its way; one may wait at a time.
+    /// Set the number of further messages to wait for. Call this before they are sent, while no
+    /// other message is under way. Only one task may wait at a time.
     pub(super) fn expect(&self, messages: u64) {
         let wanted = self.count.load(Ordering::SeqCst) + messages;
         self.reached_ns.store(0, Ordering::SeqCst);
         self.wanted.store(wanted, Ordering::SeqCst);
     }
 
-    /// Wait until as many have arrived as are expected. Returns when that was, which is
-    /// before whoever waits is woken: all cores may be busy with what comes after it.
+    /// Wait until the expected messages have arrived. Returns the time of the last arrival. The
+    /// waiting task itself may be woken later, since all cores may be busy with further work.
     pub(super) async fn wait(&self) -> Duration {
         loop {
             let reached = self.reached_ns.load(Ordering::SeqCst);
@@ -89,7 +89,7 @@ mod tests {
             let before = arrivals.now();
             arrivals.add(1);
             let after = arrivals.now();
-            // More than was waited for changes nothing.
+            // A message beyond the expected number changes nothing.
             arrivals.add(1);
             let reached = waiting.await.unwrap();
             assert!(before <= reached && reached <= after);

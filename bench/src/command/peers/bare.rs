@@ -1,5 +1,5 @@
-//! The floor: bare QUIC connections in a star or a static binary tree. Who has
-//! received something passes it on, chunk by chunk as it comes; nothing else is done.
+//! The floor of the comparison: bare QUIC connections in a star or a static binary tree. A node
+//! passes on what it receives, chunk by chunk, and does nothing else.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use super::home::Home;
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 
-/// Messages that wait for the first writer, and how many are written at once.
+/// How many messages wait for the first writer, and how many are written at once.
 pub(super) const BATCH: usize = 64;
-/// The most chunks that are read at once, of one datagram each.
+/// The most chunks that are read at once, each of one datagram.
 const CHUNKS: usize = 64;
 
-/// Such a network. Node 0 sends.
+/// A network of bare connections. Node 0 sends.
 pub(super) struct Network {
     endpoints: Vec<Bare>,
     queue: mpsc::Sender<Bytes>,
     arrivals: Arc<Arrivals>,
     tasks: JoinSet<()>,
-    /// Dropped last.
+    /// The runtimes are dropped last.
     runtimes: Runtimes,
 }
 
@@ -92,7 +92,7 @@ impl Network {
         sent.map_err(|_| Failure::run("a bare connection has broken"))
     }
 
-    /// Close everything.
+    /// Close all connections.
     pub(super) async fn stop(mut self) {
         self.tasks.shutdown().await;
         for endpoint in &self.endpoints {
@@ -102,7 +102,7 @@ impl Network {
     }
 }
 
-/// A stream to each of so many that dial.
+/// Accept connections from this many children, and open a stream to each.
 pub(super) async fn accept(endpoint: &Bare, children: u32) -> Result<Vec<SendStream>, Failure> {
     let mut streams = Vec::new();
     for _ in 0..children {
@@ -114,7 +114,7 @@ pub(super) async fn accept(endpoint: &Bare, children: u32) -> Result<Vec<SendStr
     Ok(streams)
 }
 
-/// What is queued, a length before each message.
+/// Send all queued messages, each with its length before it.
 pub(super) async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendStream>) {
     let mut batch = Vec::with_capacity(BATCH);
     while source.recv_many(&mut batch, BATCH).await > 0 {
@@ -130,7 +130,7 @@ pub(super) async fn send(mut source: mpsc::Receiver<Bytes>, mut below: Vec<SendS
     }
 }
 
-/// Pass on what comes from above, and tell how many messages are complete with it.
+/// Pass on the bytes from above, and call `arrived` with the number of messages that they complete.
 pub(super) async fn relay(above: Connection, mut below: Vec<SendStream>, arrived: impl Fn(u64)) {
     let Ok(mut stream) = above.accept_uni().await else {
         return;
@@ -150,7 +150,7 @@ pub(super) async fn relay(above: Connection, mut below: Vec<SendStream>, arrived
     }
 }
 
-/// What has come; nothing at the end of the stream.
+/// The chunks that have come; none at the end of the stream.
 async fn read(stream: &mut RecvStream) -> Result<Vec<Bytes>, quinn::ReadError> {
     let mut chunks = vec![Bytes::new(); CHUNKS];
     let count = stream.read_chunks(&mut chunks).await?;
@@ -165,13 +165,13 @@ async fn pass_on(below: &mut [SendStream], chunks: &[Bytes]) -> Result<(), quinn
     Ok(())
 }
 
-/// Where messages end in a stream of bytes.
+/// Finds the ends of messages in a stream of bytes.
 #[derive(Debug, Default)]
 struct Frames {
     head: [u8; 4],
-    /// How much of the head has come.
+    /// How many bytes of the head have come.
     known: usize,
-    /// What is missing of the body.
+    /// How many bytes of the body are missing.
     left: usize,
 }
 

@@ -1,8 +1,8 @@
-//! What callgrind, a tool of valgrind, has counted.
+//! Counts of callgrind, a tool of valgrind.
 //!
-//! It counts the instructions of a program, the kernel's not among them, and writes down
-//! how many there were since it last did, whenever a certain function is entered. Each
-//! such part is a file of its own.
+//! It counts the instructions of a program, without those of the kernel. Whenever a certain
+//! function is entered, it writes down how many there were since the last time. Each such part is a
+//! file.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -10,9 +10,8 @@ use std::process::{Command, Output, Stdio};
 use super::stretches::MARK;
 use crate::command::Failure;
 
-/// Run this very program under callgrind, with these arguments. Returns what it printed,
-/// and how many instructions each part has, in order: at the entry of each mark what
-/// came before it, and last what was left at the end.
+/// Run this program under callgrind with these arguments. Returns its output, and the number of
+/// instructions of each part, in order. The last part has the instructions after the last mark.
 pub(super) fn run(arguments: &[String], folder: &Path) -> Result<(String, Vec<u64>), Failure> {
     let (parts, log) = (folder.join("part"), folder.join("log"));
     let program = std::env::current_exe().map_err(Failure::run)?;
@@ -63,13 +62,13 @@ fn read_all(folder: &Path) -> Result<Vec<u64>, Failure> {
     Ok(parts.into_iter().map(|(_, count)| count).collect())
 }
 
-/// The number of a part, and how many instructions it has.
+/// The number of a part, and its number of instructions.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse().ok()
     };
-    // Other events may stand behind instructions if somebody asked for them.
+    // Other events may follow the instructions if valgrind's settings add them.
     let is_ir_alone = text.lines().any(|line| line == "events: Ir");
     Some((field("part: ")?, field("totals: ")?)).filter(|_| is_ir_alone)
 }

@@ -1,4 +1,4 @@
-//! What was measured, and the rows that are made of it.
+//! Measured figures, and the rows that are made of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,19 +8,19 @@ use serde::Serialize;
 
 use crate::record::{VERSION, quantile};
 
-/// What is measured.
+/// A system that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
     /// Node 0 has a QUIC connection to every other.
     Star,
     /// A static binary tree of QUIC connections, in the order of ranks.
     Tree,
-    /// Binomesh.
+    /// A Binomesh cluster.
     Ours,
 }
 
 impl System {
-    /// Its name in rows.
+    /// The name of the system in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Star => "quinn-star",
@@ -40,21 +40,21 @@ impl FromStr for System {
     }
 }
 
-/// What of it.
+/// A figure of a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
-    /// Until all nodes are connected, or settled in one epoch and verified.
+    /// The time until all nodes are connected, or settled in one epoch and verified.
     FormationSeconds,
-    /// The processor time of that.
+    /// The processor time of the formation.
     FormationCpuSeconds,
-    /// The same by the number of links: of the tree, what a handshake takes.
+    /// The same per link; for the tree, this is the cost of a handshake.
     FormationCpuMsPerLink,
-    /// By how much the process has grown with it, per node. What an earlier system has
-    /// freed is used again: exact for the first alone.
+    /// By how much the process has grown during the formation, per node. Memory that an earlier
+    /// system has freed is used again, so it is exact only for the first system.
     RssKibPerNode,
-    /// From sending one message until the last node has it: the median.
+    /// The median time from sending one message until the last node has it.
     LatencyP50Ms,
-    /// The same, of 100 the slowest.
+    /// The slowest of the best 99 in 100 of these times.
     LatencyP99Ms,
     /// Processor time per delivery, one message at a time.
     CpuUsPerSingleDelivery,
@@ -71,22 +71,23 @@ pub(super) enum Figure {
     /// IP packets per delivery; one may hold several datagrams that the kernel would
     /// segment on a real link.
     PacketsPerDelivery,
-    /// The most memory of the whole process, all nodes together.
+    /// The most memory of the whole process, with all nodes.
     PeakRssMib,
-    /// What the nodes' own code takes when nothing is sent, the kernel's not counted.
+    /// The instructions of the nodes' own code while no message is sent, without those of the
+    /// kernel.
     IdleInstructionsPerSecond,
-    /// The same per delivery, one message at a time, without what is taken anyway.
+    /// The same per delivery, one message at a time, less the instructions of idle nodes.
     InstructionsPerSingleDelivery,
     /// The same, back to back.
     InstructionsPerDelivery,
-    /// IP packets while those were counted: if there are more than otherwise, a timer
-    /// has fired that does not at full speed.
+    /// IP packets while instructions were counted. If there are more than otherwise, a timer has
+    /// fired that does not fire at full speed.
     CountedPacketsPerSingleDelivery,
     /// The same, back to back.
     CountedPacketsPerDelivery,
-    /// How often threads of a node's process go to sleep when nothing is sent.
+    /// How often threads of a node's process go to sleep while no message is sent.
     IdleWakeupsPerSecondPerNode,
-    /// What its process takes of a core then, in hundredths.
+    /// The share of a core that a node's process takes then, in percent.
     IdleCorePercentPerNode,
 }
 
@@ -118,20 +119,20 @@ impl Figure {
     }
 }
 
-/// What is said of formation, which sends no payload.
+/// The workload name of the formation, which sends no payload.
 pub(super) const FORMATION: &str = "formation";
-/// What is said of a time in which nothing is sent.
+/// The workload name of a time in which no message is sent.
 pub(super) const IDLE: &str = "idle";
 
 /// The values of all repeats.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// By workload, in the order in which they came.
+    /// The workloads, in the order in which they came.
     workloads: Vec<String>,
     values: BTreeMap<(usize, Figure, System), Vec<f64>>,
 }
 
-/// One figure of one system.
+/// The row of one figure of one system.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     system: &'static str,
@@ -143,19 +144,20 @@ pub(super) struct Row {
     max: f64,
     repeats: usize,
     unit: &'static str,
-    /// The median of what each repeat's value is of the tree's.
+    /// The median ratio of a repeat's value to that of the tree.
     ratio_to_tree: Option<f64>,
     ratio_min: Option<f64>,
     ratio_max: Option<f64>,
-    /// A quarter of the ratios is not above the first, a quarter not below the second.
+    /// The quartiles of these ratios: a quarter is not above the first, and a quarter not below the
+    /// second.
     ratio_quartiles: Option<[f64; 2]>,
-    /// Receivers of ours are subscribers, not listeners.
+    /// Whether receivers of ours are subscribers, not listeners.
     queued: bool,
     version: &'static str,
 }
 
 impl Figures {
-    /// Note a value.
+    /// Note the value of a figure.
     pub(super) fn add(&mut self, system: System, workload: &str, figure: Figure, value: f64) {
         let known = self.workloads.iter().position(|name| name == workload);
         let at = known.unwrap_or_else(|| {
@@ -172,7 +174,7 @@ impl Figures {
             let (at, figure, system) = *key;
             let (value, min, max) = spread(values)?;
             let tree = self.values.get(&(at, figure, System::Tree));
-            // What has been freed before is used again: memory is no comparison.
+            // Memory that was freed before is used again, so memory is not compared.
             let tree = tree.filter(|_| figure != Figure::RssKibPerNode);
             let all_ratios = tree.map(|tree| ratios(values, tree));
             let ratios = all_ratios.as_deref().and_then(spread);
@@ -200,13 +202,13 @@ impl Figures {
     }
 }
 
-/// What each is of the other of the same repeat.
+/// The ratios of values of the same repeats.
 fn ratios(values: &[f64], of: &[f64]) -> Vec<f64> {
     let pairs = values.iter().zip(of).filter(|(_, of)| **of > 0.0);
     pairs.map(|(value, of)| value / of).collect()
 }
 
-/// What a quarter is not above, and what a quarter is not below.
+/// The lower and the upper quartile.
 fn quartiles(values: &[f64]) -> Option<[f64; 2]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -215,17 +217,18 @@ fn quartiles(values: &[f64]) -> Option<[f64; 2]> {
     Some([lower, quantile(&sorted, 0.25)?])
 }
 
-/// Median, least and most.
+/// The median, the least and the greatest value.
 fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // Of an even number what is between the middle two: the lower one would favour one side.
+    // For an even number of values, the mean of the middle two: the lower one would favour one
+    // side.
     let below = quantile(&sorted, 0.5)?;
     let above = *sorted.get(sorted.len() / 2)?;
     Some(((below + above) / 2.0, *sorted.first()?, *sorted.last()?))
 }
 
-/// The rows for people.
+/// Print the rows as a table for people.
 pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut last = ("", "");

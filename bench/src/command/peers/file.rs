@@ -1,5 +1,5 @@
-//! A file to all nodes: by all systems as messages back to back, and by ours as a push
-//! as well, with hashes and answers.
+//! A file for all nodes: by all systems as messages back to back, and by ours also as a push, with
+//! hashes and answers.
 
 use binomesh::push::{self, Into, PushOptions, Receiver};
 use bytes::Bytes;
@@ -10,18 +10,17 @@ use super::measure::Network;
 use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};
 
-/// How long the messages are: as long as the pieces of a push.
+/// The length of the messages, that of the pieces of a push.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// How it goes, and what becomes of it.
+/// How a file is sent, and what its receivers do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// As broadcast messages, by us with receipts. Who takes them forgets them.
+    /// As broadcast messages, by ours with receipts. The receivers forget them.
     Messages,
-    /// As a push that is checked and forgotten. What the bare systems do for comparison
-    /// are messages.
+    /// As a push that is checked and forgotten. The bare systems send messages for comparison.
     Push,
-    /// As a push into a file at each node. The bare systems have none.
+    /// As a push into a file at each node. The bare systems do not have it.
     PushToDisk,
 }
 
@@ -37,7 +36,7 @@ impl Way {
     }
 }
 
-/// Send a file and note what it took.
+/// Send a file and note its cost.
 pub(super) async fn measure(
     network: &mut Network,
     mib: u32,
@@ -90,7 +89,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// Those of our nodes that take files; none of the others.
+/// The receivers of files at our nodes; none for the other systems.
 async fn receivers(network: &Network, home: &Home, way: Way) -> Result<Vec<Receiver>, Failure> {
     let mut receivers = Vec::new();
     let Network::Ours(ours) = network else {
@@ -113,7 +112,7 @@ async fn stream(network: &mut Network, size: u64, home: &Home) -> Result<(), Fai
     let receivers = u64::from(home.nodes()) - 1;
     network.arrivals().expect(pieces * receivers);
     for _ in 0..pieces {
-        // Read and kept apart, as a file would be.
+        // Each piece has memory of its own, like a piece that was read from a file.
         network.send(Bytes::from(vec![0x5a; PIECE])).await?;
     }
     network.arrivals().wait().await;

@@ -1,4 +1,4 @@
-//! Certificates for the nodes, in a folder that goes with the run.
+//! Certificates for the nodes, in a folder that is removed with the run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use binomesh_overlay::quic::{Identity, Limits};
 
 use crate::command::Failure;
 
-/// How long a handshake, or silence, may last on a slow processor that others keep busy.
-/// A guess: some twenty handshakes there.
+/// How long a handshake, or silence, may last on a slow processor that other processes keep busy. A
+/// guess: some twenty handshakes there. If it is too short, connections break during a measurement.
 const SLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What nodes need of the disk.
+/// The files that nodes need.
 #[derive(Debug)]
 pub(in crate::command) struct Home {
     folder: Folder,
@@ -26,14 +26,14 @@ pub(in crate::command) struct Home {
 
 #[derive(Debug)]
 enum Folder {
-    /// It goes with whoever made it.
+    /// A folder that is removed with the process that made it.
     Made(tempfile::TempDir),
-    /// It is another process's.
+    /// A folder of another process.
     Given(PathBuf),
 }
 
 impl Home {
-    /// An authority and a certificate for each node.
+    /// Make an authority and a certificate for each node.
     pub(in crate::command) fn new(
         nodes: u32,
         profile: Profile,
@@ -54,7 +54,7 @@ impl Home {
         Ok(home)
     }
 
-    /// The one that another process has made.
+    /// The folder that another process has made.
     pub(in crate::command) const fn at(
         path: PathBuf,
         nodes: u32,
@@ -77,7 +77,7 @@ impl Home {
         }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(in crate::command) fn path(&self) -> &Path {
         match &self.folder {
             Folder::Made(dir) => dir.path(),
@@ -85,7 +85,7 @@ impl Home {
         }
     }
 
-    /// For a processor that is many times slower than others.
+    /// The same for a processor that is many times slower than others.
     pub(in crate::command) fn slow(self) -> Self {
         Self {
             is_slow: true,
@@ -93,7 +93,8 @@ impl Home {
         }
     }
 
-    /// The bounds of bare connections. One that breaks stays broken; our nodes dial again.
+    /// The limits of bare connections. A bare connection that breaks stays broken, while our nodes
+    /// dial again.
     pub(in crate::command) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         if self.is_slow {
@@ -102,12 +103,12 @@ impl Home {
         limits
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(in crate::command) const fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// The settings of a node, on loopback and with room for what is measured.
+    /// The settings of a node: on loopback, and with room for the workloads.
     pub(in crate::command) fn config(&self, node: u32) -> NodeConfig {
         let folder = self.folder(node);
         let mut config = NodeConfig::new(name(node), &folder, folder.join("state"));
@@ -129,7 +130,7 @@ impl Home {
     }
 }
 
-/// What a node is called.
+/// The name of a node.
 pub(in crate::command) fn name(node: u32) -> String {
     format!("node-{node}")
 }

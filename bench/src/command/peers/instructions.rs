@@ -1,9 +1,8 @@
-//! The processor's instructions per delivery, counted by valgrind: a figure that neither
-//! other processes nor the machine's pace change.
+//! The processor's instructions per delivery, counted by valgrind. Neither other processes nor the
+//! speed of the machine change this figure.
 //!
-//! A cluster does something even if nothing is sent, and while valgrind counts it does
-//! that for longer. So of each stretch of work is taken away what a stretch of the same
-//! length without work has.
+//! A cluster also works while no message is sent, and under valgrind it does so for longer. So the
+//! instructions of an idle stretch of the same length are subtracted from each stretch of work.
 
 use super::callgrind;
 use super::figures::{Figure, Figures, IDLE, System};
@@ -12,7 +11,7 @@ use super::{Failure, Peers};
 use crate::hosts::namespace::is_installed;
 use crate::record;
 
-/// Whether instructions can be counted here.
+/// Check that instructions can be counted on this machine.
 pub(super) fn require_valgrind() -> Result<(), Failure> {
     match is_installed("valgrind") {
         true => Ok(()),
@@ -24,7 +23,7 @@ pub(super) fn require_valgrind() -> Result<(), Failure> {
     }
 }
 
-/// Count, of ours and with `--floor` of the tree.
+/// Count the instructions of ours, and with `--floor` also of the tree.
 pub(super) fn count(peers: &Peers, figures: &mut Figures) -> Result<(), Failure> {
     let systems: &[System] = match peers.floor {
         true => &[System::Tree, System::Ours],
@@ -72,8 +71,8 @@ fn arguments(peers: &Peers, system: System) -> Vec<String> {
     arguments
 }
 
-/// What stretches of work took, by workload, if each ends with one of these parts. The
-/// last part is what came after the last mark.
+/// The figures of stretches of work, by workload. `parts` are the instructions of each stretch,
+/// followed by the part after the last mark.
 fn judge<'a>(
     stretches: &'a [Stretch],
     parts: &[u64],
@@ -143,7 +142,7 @@ mod tests {
             ("1KiB", Figure::CountedPacketsPerSingleDelivery, 2.0),
             ("1KiB", Figure::InstructionsPerDelivery, 60.0),
             ("1KiB", Figure::CountedPacketsPerDelivery, 2.0),
-            // Not less than nothing.
+            // A difference below 0 counts as 0.
             ("1KiB", Figure::InstructionsPerDelivery, 0.0),
             ("1KiB", Figure::CountedPacketsPerDelivery, 2.0),
         ];

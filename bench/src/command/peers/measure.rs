@@ -1,4 +1,4 @@
-//! One system, formed, measured with one workload, and stopped.
+//! One system: formed, measured with one workload, and stopped.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,20 +15,20 @@ use crate::command::Failure;
 use crate::command::live::counters::Loopback;
 use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
 
-/// Messages sent before anything is measured: windows grow, caches warm.
+/// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
-/// The most messages that latency is measured with: of fewer, whether the kernel has both of
-/// the runtime's threads on one core for some milliseconds decides on the 99th percentile.
-/// A guess, as those below.
+/// The most messages for a measurement of latency. With fewer, the 99th percentile depends on
+/// whether the kernel puts both of the runtime's threads on one core for some milliseconds. A
+/// guess, like those below.
 const SINGLES: u64 = 2000;
-/// No more are sent after so long,
+/// No further messages are sent after this time,
 const SINGLES_TAKE: Duration = Duration::from_secs(1);
-/// but so many at least.
+/// unless there were fewer than this many.
 const SINGLES_AT_LEAST: u64 = 300;
 /// The most deliveries of one measurement.
 const DELIVERIES: u64 = 2_000_000;
 
-/// A size of message.
+/// A workload: a size of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     name: String,
@@ -36,12 +36,12 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// As it was written.
+    /// The workload as it was written.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Such a message.
+    /// A message of this size.
     pub(super) fn payload(&self) -> Bytes {
         Bytes::from(vec![0x5a; self.bytes])
     }
@@ -65,11 +65,11 @@ impl FromStr for Workload {
     }
 }
 
-/// What a system is measured with.
+/// A task that a system is measured with.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Task<'a> {
     Workload(&'a Workload),
-    /// A file of so many MiB.
+    /// A file of this many MiB.
     File(u32),
 }
 
@@ -114,7 +114,7 @@ impl Network {
         }
     }
 
-    /// How many links it has.
+    /// The number of links of the network.
     fn links(&self, home: &Home) -> usize {
         match self {
             Self::Bare(_) => home.nodes() as usize - 1,
@@ -122,8 +122,8 @@ impl Network {
         }
     }
 
-    /// Send one message and wait until so many have it. Returns how long the last of them
-    /// had to wait.
+    /// Send one message and wait until `receivers` have it. Returns how long the last of them had
+    /// to wait.
     pub(super) async fn send_one(
         &mut self,
         payload: &Bytes,
@@ -137,7 +137,7 @@ impl Network {
         Ok(reached.saturating_sub(sent))
     }
 
-    /// Send so many, and wait until each has arrived so often.
+    /// Send this many messages, and wait until each has arrived at all receivers.
     pub(super) async fn send_many(
         &mut self,
         payload: &Bytes,
@@ -168,7 +168,7 @@ impl Network {
     }
 }
 
-/// A system's turn.
+/// The turn of a system.
 pub(super) struct Round<'a> {
     pub(super) system: System,
     pub(super) peers: &'a Peers,
@@ -177,7 +177,7 @@ pub(super) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Form it, measure it, and stop it.
+    /// Form the system, measure it, and stop it.
     pub(super) async fn run(&mut self, task: Task<'_>) -> Result<(), Failure> {
         let mut network = self.form().await?;
         match task {

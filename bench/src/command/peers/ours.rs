@@ -1,5 +1,5 @@
-//! A cluster in this process: node 0 broadcasts with receipts, a listener on each other
-//! node takes what comes, or a subscriber.
+//! A cluster in this process: node 0 broadcasts with receipts, and a listener or a subscriber on
+//! each other node takes the messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::home::{Home, name};
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 
-/// How many messages are without a receipt at once.
+/// The most messages without a receipt.
 const WINDOW: usize = 1024;
-/// How many messages wait for a subscriber before one is left out.
+/// How many messages wait for a subscriber. Full: further ones are left out.
 const CAPACITY: usize = 65_536;
 
-/// The pause before all are asked for their tables again.
+/// The pause before all nodes are asked for their tables again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Such a cluster.
+/// A cluster in this process.
 pub(in crate::command) struct Network {
     nodes: Vec<Node>,
     links: usize,
@@ -32,15 +32,15 @@ pub(in crate::command) struct Network {
     missed: Arc<AtomicU64>,
     publisher: Publisher,
     tasks: JoinSet<()>,
-    /// Held for as long as they are to be called.
+    /// The listeners are called as long as they are held.
     listeners: Vec<Listener>,
-    /// Dropped last.
+    /// The runtimes are dropped last.
     runtimes: Runtimes,
 }
 
 impl Network {
-    /// Start all nodes, each under its parent in a binary tree, and wait until each is
-    /// settled among all and their tables together are the binomial graph.
+    /// Start all nodes, each under its parent in a binary tree. Wait until each has settled among
+    /// all, and all tables together are the binomial graph.
     pub(in crate::command) async fn form(
         home: &Home,
         window_bytes: usize,
@@ -96,7 +96,7 @@ impl Network {
         &self.nodes
     }
 
-    /// How many links there are among all of them.
+    /// The number of links among all nodes.
     pub(in crate::command) const fn links(&self) -> usize {
         self.links
     }
@@ -105,7 +105,7 @@ impl Network {
         &self.arrivals
     }
 
-    /// Send a message, when few enough are without a receipt.
+    /// Send a message as soon as few enough are without a receipt.
     pub(in crate::command) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
         self.publisher.send(&self.nodes[0], payload).await
     }
@@ -132,15 +132,15 @@ impl Network {
     }
 }
 
-/// Messages that have no receipt yet.
+/// A publisher, with its messages that have no receipt yet.
 pub(super) struct Publisher {
     pending: VecDeque<PublishHandle>,
-    /// How many bytes they have at most; one always fits.
+    /// The most bytes of these messages; one message always fits.
     window_bytes: usize,
 }
 
 impl Publisher {
-    /// None so far, and at most [`WINDOW`] or so many bytes.
+    /// A publisher without messages, for at most [`WINDOW`] messages or this many bytes.
     pub(super) const fn new(window_bytes: usize) -> Self {
         Self {
             pending: VecDeque::new(),
@@ -148,7 +148,7 @@ impl Publisher {
         }
     }
 
-    /// Send a message, when few enough are without a receipt.
+    /// Send a message as soon as few enough are without a receipt.
     pub(super) async fn send(&mut self, node: &Node, payload: Bytes) -> Result<(), Failure> {
         let most = (self.window_bytes / payload.len().max(1)).clamp(1, WINDOW);
         while self.pending.len() >= most {
@@ -184,7 +184,7 @@ impl Publisher {
     }
 }
 
-/// Ask all until what they say is the graph. Returns the number of links.
+/// Ask all nodes until their answers are the exact graph. Returns the number of links.
 async fn verified(nodes: &[Node]) -> Result<usize, Failure> {
     let expected = u32::try_from(nodes.len()).map_err(Failure::run)?;
     loop {
@@ -197,7 +197,7 @@ async fn verified(nodes: &[Node]) -> Result<usize, Failure> {
                 let ends: usize = reports.iter().map(|report| report.links.len()).sum();
                 return Ok(ends / 2);
             }
-            // Somebody is about to dial; the run's limit ends it.
+            // A node is about to dial. The time limit of the run ends this loop.
             Err(_) => tokio::time::sleep(ASK_AGAIN).await,
         }
     }

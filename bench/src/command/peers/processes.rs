@@ -5,8 +5,8 @@
 //!                ◀─answers──                   lines of JSON over stdin and stdout
 //! ```
 //!
-//! All processes read the same monotonic clock, so receivers note when messages came and
-//! say so afterwards: nobody is asked anything while something is measured.
+//! All processes read the same monotonic clock, so receivers note when messages came and report the
+//! times afterwards. No process is asked during a measurement.
 
 mod child;
 mod log;
@@ -28,20 +28,20 @@ use crate::record::{self, quantile};
 use child::Child;
 use words::{Answer, Order};
 
-/// Messages sent before anything is measured: windows grow, caches warm.
+/// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
-/// Single messages are sent for so long,
+/// Single messages are sent for this time,
 const SINGLES_TAKE: Duration = Duration::from_secs(5);
-/// but so many at least and at most. Guesses, as all here.
+/// but at least and at most this many. Guesses, like all numbers here.
 const SINGLES: (u64, u64) = (30, 300);
-/// The pause before all are asked for their tables again.
+/// The pause before all nodes are asked for their tables again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// What is still on its way after load has come to rest by then.
+/// The time after a load in which all messages under way come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const SYSTEMS: [System; 3] = [System::Star, System::Tree, System::Ours];
 
-/// Measure all systems in turn, as often as asked for.
+/// Measure all systems in turn, as often as requested.
 pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
     let home = Home::new(peers.nodes, peers.profile, peers.signatures)?;
     let mut figures = Figures::default();
@@ -64,7 +64,7 @@ pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// A system's turn. Its processes are ended with it, whatever comes.
+/// The turn of a system. Its processes end with it in any case.
 struct Round<'a> {
     peers: &'a Peers,
     home: &'a Home,
@@ -74,7 +74,7 @@ struct Round<'a> {
     children: Vec<Child>,
 }
 
-/// What the processes of all nodes have used.
+/// The resources that the processes of all nodes have used.
 #[derive(Default)]
 struct Usage {
     processor_ns: u64,
@@ -114,7 +114,7 @@ impl Round<'_> {
         ));
     }
 
-    /// Who is above a node.
+    /// The node above a node.
     fn parent(&self, node: u32) -> Option<u32> {
         let before = node.checked_sub(1)?;
         Some(match self.system {
@@ -196,7 +196,7 @@ impl Round<'_> {
         Ok(sum)
     }
 
-    /// Have node 0 send. Returns when each message was sent, and by receiver when it came.
+    /// Let node 0 send. Returns when each message was sent, and for each receiver when it came.
     async fn send(&mut self, order: &Order, keeps: bool) -> Result<Sent, Failure> {
         self.all(&Order::Count { keeps }).await?;
         let root = self
@@ -301,18 +301,18 @@ impl Round<'_> {
     }
 }
 
-/// Messages that all have.
+/// Messages that all nodes have received.
 struct Sent {
-    /// When each was sent; of those back to back when the first was, and when the last
-    /// receipt came.
+    /// When each message was sent. For messages back to back: when the first was sent, and when the
+    /// last receipt came.
     times_ns: Vec<u64>,
     messages: u64,
-    /// By receiver, when each came; of those back to back the last.
+    /// For each receiver, when each message came; for messages back to back only the last.
     arrivals: Vec<Vec<u64>>,
 }
 
 impl Sent {
-    /// How long the last receiver of each waited, sorted.
+    /// For each message, how long its last receiver waited; sorted.
     fn latencies_ns(&self) -> Vec<u64> {
         let last = |number: usize| {
             let times = self.arrivals.iter().filter_map(|times| times.get(number));
@@ -327,8 +327,7 @@ impl Sent {
     }
 }
 
-/// How far single messages are apart: about three times as long as two cores are busy with
-/// one.
+/// The time between single messages: about three times as long as one message keeps two cores busy.
 fn pause(nodes: u32, workload: &Workload) -> Duration {
     let bytes = workload.payload().len() as u64;
     Duration::from_nanos(u64::from(nodes) * (200_000 + 4 * bytes))

@@ -1,6 +1,6 @@
-//! Threads for many nodes in one process: a runtime with one thread for each core, and the
-//! nodes shared out among them, as a program with many nodes would have it. All tasks of a
-//! node stay on its thread, so a step of a node wakes no other thread.
+//! Threads for many nodes in one process: a runtime with one thread for each core, and the nodes
+//! shared out among them, as in a program with many nodes. All tasks of a node stay on its thread,
+//! so a step of a node wakes no other thread.
 
 use std::thread::JoinHandle;
 
@@ -9,27 +9,27 @@ use tokio::sync::oneshot;
 
 use crate::command::Failure;
 
-/// Such runtimes. They end when this is dropped, and so do the tasks on them.
+/// The runtimes. They and their tasks end when this is dropped.
 pub(super) struct Runtimes {
     all: Vec<Running>,
 }
 
 struct Running {
     handle: Handle,
-    /// Its end is the end of the thread.
+    /// Dropping this sender ends the thread.
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Runtimes {
-    /// One for each core.
+    /// Start a runtime for each core.
     pub(super) fn start() -> Result<Self, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let all: Result<_, _> = (0..cores).map(|_| Running::start()).collect();
         Ok(Self { all: all? })
     }
 
-    /// The one of a node.
+    /// The runtime of a node.
     pub(super) fn of(&self, node: u32) -> &Handle {
         &self.all[node as usize % self.all.len()].handle
     }
@@ -56,7 +56,7 @@ impl Drop for Runtimes {
     fn drop(&mut self) {
         for Running { stop, thread, .. } in self.all.drain(..) {
             drop(stop);
-            // One that has panicked has said so.
+            // A thread that has panicked has already printed that.
             let _ = thread.join();
         }
     }

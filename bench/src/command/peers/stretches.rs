@@ -1,5 +1,5 @@
-//! What valgrind counts: one system goes through stretches of work with a mark at the end
-//! of each, so that neither its start nor its formation is in what is counted.
+//! The program that valgrind counts. One system goes through stretches of work with a mark at the
+//! end of each, so neither its start nor its formation is counted.
 //!
 //! ```text
 //!   forming │ idle │ warming up │ single │ single │ … │ back to back │ … │ stopping
@@ -21,48 +21,48 @@ use crate::record::{Stopwatch, print_json};
 /// A part of the name of [`instruction_mark`], by which valgrind knows it.
 pub(super) const MARK: &str = "instruction_mark";
 
-/// How long nothing is sent: two beats of the quiet profile.
+/// The length of the idle stretch: two beats of the quiet profile.
 const IDLE: Duration = Duration::from_millis(7200);
 /// How often each stretch is repeated.
 const REPEATS: usize = 3;
-/// Of a size as many messages as have so many bytes, within the bounds below.
+/// For each size, this many bytes are sent, within the numbers of messages below.
 const BYTES: usize = 8 << 20;
 const LEAST: usize = 16;
-/// The most messages one after the other; as many warm up the rest.
+/// The most messages one after the other. As many messages are sent to warm up.
 const SINGLES: usize = 64;
-/// The most messages back to back: what shares packets has to come in long rows.
+/// The most messages back to back. Messages only share packets in long rows.
 const MANY: usize = 1024;
 
-/// What was done until a mark.
+/// A stretch of work before a mark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stretch {
-    /// What it was.
+    /// The kind of work.
     pub(super) work: Work,
-    /// Of which size; empty if nothing was sent.
+    /// The size of the messages; empty if none were sent.
     pub(super) workload: String,
     /// How many messages arrived.
     pub(super) deliveries: u64,
-    /// How long it took.
+    /// How many seconds the stretch took.
     pub(super) seconds: f64,
     /// How many IP packets there were.
     pub(super) packets: u64,
 }
 
-/// What is done in a stretch.
+/// The kind of work in a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {
-    /// What is not told of.
+    /// Preparation, which is not reported.
     Preparing,
-    /// Nothing is sent.
+    /// No message is sent.
     Idle,
     /// One message at a time.
     Single,
-    /// Back to back.
+    /// Messages back to back.
     BackToBack,
 }
 
-/// Go through all of it, and print each stretch when it is over.
+/// Run all stretches, and print each one when it is over.
 pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
     let home = Home::new(peers.nodes, peers.profile, peers.signatures)?.slow();
     let limit = Duration::from_secs(peers.timeout_seconds);
@@ -90,7 +90,7 @@ pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
 struct Course {
     receivers: u64,
     marks: u64,
-    /// When the last mark was, and how many packets there were by then.
+    /// The time of the last mark, and the number of packets until then.
     last: (Stopwatch, u64),
 }
 
@@ -114,7 +114,7 @@ impl Course {
         Ok(())
     }
 
-    /// This was done since the last mark.
+    /// End a stretch of this work with a mark.
     fn mark(&mut self, work: Work, workload: &str, messages: u64) -> Result<(), Failure> {
         let (clock, packets) = (self.last.0.elapsed(), Loopback::read()?.packets);
         self.marks += instruction_mark(1);
@@ -125,13 +125,13 @@ impl Course {
             seconds: clock.as_secs_f64(),
             packets: packets - self.last.1,
         })?;
-        // What was written down meanwhile took its time.
+        // Start the clock after the mark, since valgrind takes time to write.
         self.last = (Stopwatch::start(), packets);
         Ok(())
     }
 }
 
-/// Here valgrind writes down what it has counted.
+/// At the entry of this function valgrind writes down its counts.
 #[inline(never)]
 fn instruction_mark(one: u64) -> u64 {
     black_box(one)

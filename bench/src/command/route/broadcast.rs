@@ -1,4 +1,4 @@
-//! From the root to all, one packet per node and step.
+//! Broadcasts from the root to all nodes, with one packet per node and step.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::tally::Tally;
 use super::world::World;
 use crate::record::CpuWatch;
 
-/// The cases of one chunk.
+/// Run the cases of one chunk.
 pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
     let (mut tally, mut world) = (Tally::default(), World::new(study));
     for number in cases.chunk(chunk) {
@@ -26,16 +26,16 @@ pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
     tally
 }
 
-/// One broadcast.
+/// One broadcast in progress.
 struct Play<'w, 's> {
     world: &'w mut World<'s>,
     nodes: Vec<Node>,
-    /// What nodes forward, before they serve their children: it has the longest
-    /// way.
+    /// The packets that nodes forward. They go before broadcasts to the node's children, since they
+    /// have the longest way.
     transit: BTreeMap<Rank, VecDeque<Packet>>,
-    /// Who has something to send.
+    /// The nodes with something to send.
     busy: Vec<Rank>,
-    /// What was sent in this step, and to whom.
+    /// The packets that were sent in this step, each with its receiver.
     sent: Vec<(Rank, Sent)>,
     step: u32,
     last_delivery: u32,
@@ -44,21 +44,21 @@ struct Play<'w, 's> {
 
 #[derive(Clone, Default)]
 struct Node {
-    /// Hops from the root, of who has the broadcast.
+    /// The hops from the root, if the node has the broadcast.
     hops: Option<u32>,
-    /// How many of its children were served.
+    /// How many children of the node were served.
     served: usize,
     is_busy: bool,
 }
 
 enum Sent {
-    /// Down the tree, so many hops from the root.
+    /// A packet down the tree, with the number of hops from the root.
     Broadcast(u32),
-    /// Round the dead.
+    /// A packet round dead nodes.
     Encapsulated(Packet),
 }
 
-/// An encapsulated broadcast, so many hops from the root.
+/// An encapsulated broadcast, with the number of hops from the root.
 struct Packet {
     itinerary: Itinerary,
     hops: u32,
@@ -119,7 +119,7 @@ impl<'w, 's> Play<'w, 's> {
         tally.deciding += self.deciding;
     }
 
-    /// Whether there was something to send.
+    /// Let a node send one packet. Returns whether it had one to send.
     fn send_one(&mut self, rank: Rank) -> bool {
         while let Some(packet) = self.next_in_transit(rank) {
             if self.forward(rank, packet) {
@@ -173,7 +173,7 @@ impl<'w, 's> Play<'w, 's> {
         }
     }
 
-    /// Whether the packet left.
+    /// Forward a packet. Returns whether the packet left the node.
     fn forward(&mut self, rank: Rank, mut packet: Packet) -> bool {
         let watch = CpuWatch::of_thread();
         let study = self.world.study;

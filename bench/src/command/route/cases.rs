@@ -1,5 +1,5 @@
-//! Which sets of dead nodes are looked at, with which sources and destinations:
-//! all of them, or a seeded sample.
+//! The cases of a study: sets of dead nodes with sources and destinations, either all of them or a
+//! seeded sample.
 
 use binomesh_overlay::Rank;
 use rand::seq::index;
@@ -9,30 +9,32 @@ use serde::Serialize;
 
 use super::{Cast, Location, Study};
 
-/// All cases are taken up to so many packets; a guess at a minute's work.
+/// All cases are taken if they have at most this many packets. A guess at a minute's work; with
+/// more, a sample is taken.
 const UNICASTS: u128 = 20_000_000;
-/// The same of broadcasts: the study of the paper has 16,383.
+/// All cases are taken if there are at most this many broadcasts. The study of the paper has
+/// 16,383.
 const BROADCASTS: u128 = 20_000;
-/// The parts that threads take in turn.
+/// The number of chunks that threads take in turn.
 const CHUNKS: u64 = 400;
-/// How often a place for the dead is looked for.
+/// How often a place for the dead nodes is drawn before giving up.
 const TRIES: u32 = 1000;
 
-/// Whether the cases are all there are.
+/// Whether the cases are all possible ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sets {
-    /// All sets of dead nodes that spare the source, with all live sources and
-    /// destinations.
+    /// All sets of dead nodes without the source, with all live sources and destinations.
     Exhaustive,
-    /// Drawn.
+    /// A drawn sample of cases.
     Sampled,
 }
 
 /// The cases of a study, by number.
 pub(super) struct Cases {
     sets: Sets,
-    /// Cases if they are drawn; else sets of the dead, times sources of unicasts.
+    /// The number of cases if they are drawn. Else the number of sets of dead nodes, times the
+    /// sources of unicasts.
     count: u64,
     nodes: u32,
     dead: u32,
@@ -90,20 +92,20 @@ impl Cases {
         self.count.min(CHUNKS)
     }
 
-    /// The numbers of one chunk.
+    /// The case numbers of one chunk.
     pub(super) fn chunk(&self, chunk: u64) -> impl Iterator<Item = u64> + use<> {
         (chunk..self.count).step_by(CHUNKS as usize)
     }
 
-    /// The set of the dead and the source of a number, all of them taken; none if
-    /// the source is dead.
+    /// The set of dead nodes and the source for this number, if all cases are taken. None if the
+    /// source is dead.
     pub(super) fn unicasts(&self, number: u64) -> Option<(Vec<Rank>, Rank)> {
         let source = Rank((number % u64::from(self.nodes)) as u32);
         let dead = combination(self.nodes, self.dead, number / u64::from(self.nodes));
         (!dead.contains(&source)).then_some((dead, source))
     }
 
-    /// The set of the dead of a broadcast, in which the root is not.
+    /// The set of dead nodes of a broadcast. The root is not in it.
     pub(super) fn broadcast(&self, study: &Study, number: u64) -> Vec<Rank> {
         let ranks = match self.sets {
             Sets::Exhaustive => combination(self.nodes - 1, self.dead, number),
@@ -115,7 +117,7 @@ impl Cases {
         ranks.into_iter().map(|rank| Rank(rank.0 + 1)).collect()
     }
 
-    /// The dead, a source and a destination, drawn; none if the dead found no room.
+    /// Draw dead nodes, a source and a destination. None if there is no room for the dead nodes.
     pub(super) fn draw_unicast(
         &self,
         study: &Study,
@@ -136,8 +138,8 @@ impl Cases {
     }
 }
 
-/// Dead ranks between the two, if there is room at a drawn ancestor of the
-/// destination, below which the source is not.
+/// Dead ranks between source and destination, if there is room below a drawn ancestor of the
+/// destination. The source is not below that ancestor.
 fn on_the_way(
     study: &Study,
     source: Rank,
@@ -182,7 +184,7 @@ fn on_the_way(
     (dead.len() == count).then_some(dead)
 }
 
-/// Its own randomness for each case, so that threads change nothing.
+/// Random numbers for each case apart, so that the number of threads changes nothing.
 fn rng(study: &Study, number: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(study.seed);
     rng.set_stream(number);

@@ -1,23 +1,23 @@
-//! What the cases of a study add up to.
+//! Sums over the cases of a study.
 
 use std::time::Duration;
 
-/// Sums over cases. Sums of parts in any order are the same.
+/// The sums. Parts may be added in any order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// Packets, or broadcasts.
+    /// The number of packets or broadcasts.
     pub(super) cases: u64,
     /// Hops of every delivery.
     pub(super) hops: Histogram,
-    /// Shortest paths of all connected pairs, where they were looked for.
+    /// Shortest paths of all connected pairs, if they were looked for.
     pub(super) shortest: Histogram,
     /// Steps of every broadcast.
     pub(super) steps: Histogram,
-    /// How many should be reached, were they connected or not.
+    /// How many nodes should be reached, connected or not.
     pub(super) live: u64,
-    /// How many of these are connected with the source.
+    /// How many of these nodes are connected with the source.
     pub(super) connected: u64,
-    /// Broadcasts that reached all the live.
+    /// How many broadcasts reached all live nodes.
     pub(super) complete: u64,
     pub(super) decisions: u64,
     pub(super) deciding: Duration,
@@ -68,7 +68,7 @@ impl Histogram {
         share(sum.sum(), self.count())
     }
 
-    /// The smallest value that is not below this share of all.
+    /// The smallest value that is not below this share of all values.
     pub(super) fn quantile(&self, of: f64) -> Option<usize> {
         let wanted = (self.count() as f64 * of).ceil() as u64;
         let mut sum = 0;
@@ -84,7 +84,7 @@ impl Histogram {
     }
 }
 
-/// A part of a whole; none of nothing.
+/// The part as a share of the whole; none if the whole is 0.
 pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -1,4 +1,4 @@
-//! From one node to another.
+//! Packets from one node to another.
 
 use binomesh_overlay::Rank;
 use binomesh_routing::router::Hop;
@@ -9,7 +9,7 @@ use super::tally::Tally;
 use super::world::World;
 use crate::record::CpuWatch;
 
-/// The cases of one chunk.
+/// Run the cases of one chunk.
 pub(super) fn run(study: &Study, cases: &Cases, chunk: u64) -> Tally {
     let (mut tally, mut world) = (Tally::default(), World::new(study));
     for number in cases.chunk(chunk) {

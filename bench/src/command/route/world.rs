@@ -1,4 +1,4 @@
-//! One tree with its dead, and packets in it.
+//! One tree with its dead nodes, and packets in it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use binomesh_routing::shape::Links;
 use super::Study;
 use crate::record::CpuWatch;
 
-/// Who is dead.
+/// A tree and its dead nodes.
 pub(super) struct World<'a> {
     pub(super) study: &'a Study,
     list: Vec<Rank>,
     is_dead: Vec<u64>,
     pub(super) decisions: u64,
-    /// What the clock adds to an interval.
+    /// The time that reading the clock adds to an interval.
     overhead: Duration,
 }
 
 impl<'a> World<'a> {
-    /// Everybody lives.
+    /// A world in which all nodes live.
     pub(super) fn new(study: &'a Study) -> Self {
         let words = study.shape.population().get() as usize / 64 + 1;
         Self {
@@ -33,7 +33,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// These are dead and nobody else.
+    /// Let exactly these nodes be dead.
     pub(super) fn kill(&mut self, dead: impl IntoIterator<Item = Rank>) {
         for rank in self.list.drain(..) {
             self.is_dead[rank.0 as usize / 64] = 0;
@@ -53,7 +53,7 @@ impl<'a> World<'a> {
         all.filter(|rank| self.is_live(*rank))
     }
 
-    /// A packet to these, knowing what packets know at the start.
+    /// A packet to these destinations, with the knowledge that packets have at the start.
     pub(super) fn packet(&self, destinations: impl IntoIterator<Item = Rank>) -> Itinerary {
         let limit = self.study.shape.population().get() as usize;
         let packet = Itinerary::new(destinations, limit);
@@ -76,13 +76,13 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The time since the watch was started, without the reading of it.
+    /// The time since the watch was started, without the time of reading it.
     pub(super) fn elapsed(&self, watch: CpuWatch) -> Duration {
         watch.elapsed().saturating_sub(self.overhead)
     }
 
-    /// Hops from `from` to everybody by a shortest path over the links in use, and
-    /// none to the dead and the unreachable.
+    /// The hops from `from` to every node by a shortest path over the links in use; none for dead
+    /// and unreachable nodes.
     pub(super) fn breadth_first(&self, from: Rank) -> Vec<Option<u32>> {
         let Study {
             router,

@@ -1,4 +1,4 @@
-//! What `binomesh-bench schedule` lets one choose from, by the names of its flags.
+//! The choices of `binomesh-bench schedule`, by the names of its flags.
 
 use binomesh_routing::schedule::search::Method;
 use binomesh_routing::schedule::{Collective, Model, Ports};

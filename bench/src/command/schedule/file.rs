@@ -1,4 +1,4 @@
-//! Files of `binomesh-bench schedule`: graphs and schedules are read, results written.
+//! Files of `binomesh-bench schedule`: graphs and schedules are read, and results written.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::command::Failure;
 /// The most bytes of a graph's or schedule's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A graph by its name; a file's from its edges.
+/// A graph by its name. The graph of a file is made from its edges.
 pub(in crate::command) fn topology(name: &str) -> Result<Topology, Failure> {
     let built = match name.strip_prefix("file:") {
         Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
@@ -18,7 +18,7 @@ pub(in crate::command) fn topology(name: &str) -> Result<Topology, Failure> {
     built.map_err(|error| Failure::Usage(format!("--graph: {error}")))
 }
 
-/// Leaves a file that exists as it is, and none where there was none.
+/// Check that a file can be written. An existing file is left as it is, and no new file remains.
 pub(super) fn check_writable(flag: &str, file: &Path) -> Result<(), Failure> {
     let is_new = !file.exists();
     let mut options = std::fs::OpenOptions::new();

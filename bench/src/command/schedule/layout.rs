@@ -1,4 +1,4 @@
-//! Where the nodes of a graph are drawn.
+//! The places of a graph's nodes in a picture.
 
 use std::f64::consts::TAU;
 
@@ -6,11 +6,11 @@ use binomesh_overlay::{Population, Rank};
 use binomesh_routing::schedule::Topology;
 use binomesh_routing::shape::{Fanout, Shape};
 
-/// A point: right and down.
+/// A point: distances to the right and down.
 pub(super) type Point = (f64, f64);
 
-/// A point per node, between (0, 0) and (1, 1): rows and columns of meshes and tori, a
-/// hypercube projected, a sibling tree by levels, all other graphs on a circle.
+/// A point for each node, between (0, 0) and (1, 1). Meshes and tori have rows and columns, a
+/// hypercube is projected, a sibling tree has levels, and all other graphs are circles.
 pub(super) fn layout(graph: &Topology) -> Vec<Point> {
     let count = graph.node_count();
     let (kind, rest) = graph.name().split_once(':').unwrap_or_default();
@@ -40,8 +40,8 @@ fn grid(count: usize, columns: usize) -> Vec<Point> {
     nodes.map(place).collect()
 }
 
-/// Each bit of a node's number moves it in a direction of its own. Pairs of bits make
-/// a square, slanted copies of which make the next larger one.
+/// Each bit of a node's number moves it in a direction of its own. A pair of bits makes a square,
+/// and slanted copies of it make the next larger one.
 fn hypercube(count: usize) -> Vec<Point> {
     const DIRECTIONS: [Point; 10] = [
         (1.0, 0.0),
@@ -65,7 +65,7 @@ fn hypercube(count: usize) -> Vec<Point> {
     (0..count).map(place).collect()
 }
 
-/// Levels of a sibling tree below each other.
+/// A sibling tree with its levels below each other.
 fn tree(count: usize, fanout: usize) -> Option<Vec<Point>> {
     let population = Population::new(u32::try_from(count).ok()?)?;
     let shape = Shape::new(population, Fanout::new(u32::try_from(fanout).ok()?)?);
@@ -97,7 +97,7 @@ fn fit(points: Vec<Point>) -> Vec<Point> {
         (high.0.max(point.0), high.1.max(point.1))
     });
     let side = (high.0 - low.0).max(high.1 - low.1).max(1e-9);
-    // The shorter side is in the middle.
+    // The shorter side is centred.
     let gap = |low: f64, high: f64| (side - (high - low)) / 2.0;
     let gaps = (gap(low.0, high.0), gap(low.1, high.1));
     let moved = |point: Point| {

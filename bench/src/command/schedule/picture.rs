@@ -1,9 +1,9 @@
-//! A schedule as a picture: one panel per step, with the graph and what is sent.
+//! A schedule as a picture: one panel per step, with the graph and the messages of the step.
 //!
-//! An arrow goes along the whole path of a message, beside the middle of each channel,
-//! so that the two directions of a link are told apart. Colours stand for messages: for
-//! blocks, for the origins of an all-to-all broadcast, for the destinations of a
-//! scatter; if all messages are one, for its senders.
+//! An arrow goes along the whole path of a message, beside the middle of each channel, so that the
+//! two directions of a link differ. Colours stand for messages: for blocks, for the origins of an
+//! all-to-all broadcast, or for the destinations of a scatter. If there is only one message, they
+//! stand for its senders.
 
 use binomesh_routing::schedule::{Collective, Message, Move, Schedule, Topology};
 use plotters::coord::Shift;
@@ -27,17 +27,17 @@ const BROKEN: RGBColor = RGBColor(190, 30, 30);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A schedule and what is said of it.
+/// A schedule and its remark.
 pub(super) struct Picture<'a> {
-    /// The schedule.
+    /// The schedule that is drawn.
     pub(super) schedule: &'a Schedule,
-    /// Its graph without faults.
+    /// The graph of the schedule, without faults.
     pub(super) graph: &'a Topology,
-    /// How good it is, and what found it.
+    /// A remark about its quality and its method.
     pub(super) remark: String,
 }
 
-/// What all panels share.
+/// The parts that all panels share.
 struct Map<'a> {
     graph: &'a Topology,
     rest: Topology,
@@ -123,15 +123,15 @@ impl Picture<'_> {
 }
 
 impl Map<'_> {
-    /// Where a node is drawn in its panel.
+    /// The place of a node in its panel.
     fn at(&self, node: usize) -> Point {
         let room = f64::from(self.side) - 2.0 * MARGIN - TITLE / 2.0;
         let (right, down) = self.points[node];
         (MARGIN + right * room, MARGIN + TITLE / 2.0 + down * room)
     }
 
-    /// From one node to another, `beside` pixels to the right of the middle. It bends
-    /// round a node that is in between.
+    /// A curve from one node to another, `beside` pixels to the right of the middle. It bends round
+    /// a node that is between them.
     fn curve(&self, from: usize, to: usize, beside: f64) -> Vec<Point> {
         let (start, end) = (self.at(from), self.at(to));
         let along = (end.0 - start.0, end.1 - start.1);
@@ -146,7 +146,7 @@ impl Map<'_> {
             node != from && node != to && ahead > 0.0 && ahead < length && aside.abs() < self.radius
         };
         let is_hidden = (0..self.points.len()).any(is_between);
-        // The two directions of a link bend to the same side.
+        // Both directions of a link bend to the same side.
         let sign = if from < to { 1.0 } else { -1.0 };
         let bend = if is_hidden {
             sign * (length * 0.14).min(34.0)
@@ -183,7 +183,7 @@ impl Map<'_> {
         Ok(())
     }
 
-    /// Along a path, with a head at its end.
+    /// Draw an arrow along a path, with a head at its end.
     fn draw_arrow(
         &self,
         area: &Area<'_>,

@@ -1,9 +1,9 @@
 //! Searches for one problem on several threads, each with a seed of its own.
 //!
-//! The threads race by evaluations and not by the clock: of those that meet the bound,
-//! the one with the fewest evaluations wins, and each of the others is stopped only when
-//! it has made more. So the same seed and the same number of threads give the same
-//! schedule, unless time runs out.
+//! The threads race by evaluations and not by the clock. Of the threads that meet the bound, the
+//! one with the fewest evaluations wins. Each other thread is stopped only when it has made more.
+//! So the same seed and the same number of threads give the same schedule, unless the time runs
+//! out.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,16 +13,16 @@ use binomesh_routing::schedule::{Problem, bounds};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
-/// How much lies between the seeds of two threads. Any odd number that is far from those
-/// that the searches add themselves.
+/// The difference between the seeds of two threads: an odd number far from those that the searches
+/// add themselves.
 const SEED_STEP: u64 = 0x2545_f491_4f6c_dd1d;
-/// Which share of the time the lower bound may take, so that some is left for the searches.
-/// Guess.
+/// The share of the time that the lower bound may take, so that some is left for the searches.
+/// Guess: with more the searches find less, with less the bound may be lower.
 const BOUND_SHARE: f64 = 0.5;
-/// How long a progress line stays at least.
+/// The shortest time that a progress line stays.
 const TELL_SECONDS: f64 = 0.1;
 
-/// The best schedule that is found in so many seconds.
+/// The best schedule that is found within this time.
 pub(crate) fn find(
     problem: &Problem,
     options: &Options,
@@ -33,7 +33,7 @@ pub(crate) fn find(
     let has_time = || watch.elapsed().as_secs_f64() < seconds;
     let mut is_for_bound = || watch.elapsed().as_secs_f64() < seconds * BOUND_SHARE;
     let bound = bounds::lower_bound_while(problem, &mut is_for_bound);
-    // The evaluations and the number of the thread that is ahead.
+    // The evaluations and the number of the leading thread.
     let winner = Mutex::new((u64::MAX, u64::MAX));
     let ahead = || *winner.lock().unwrap_or_else(PoisonError::into_inner);
     let search = |number: u64| {

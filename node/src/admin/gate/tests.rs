@@ -1,4 +1,4 @@
-//! The gate in front of a real server, over TCP, with clients of several kinds.
+//! Tests of the gate in front of a real server, over TCP, with clients of several kinds.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -38,7 +38,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// A server with so many places, behind a gate as `set` says.
+    /// A server with `connections` places, behind a gate whose settings `set` makes.
     async fn new(connections: usize, set: impl FnOnce(&mut NodeConfig, &Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
@@ -196,7 +196,7 @@ async fn only_a_monitors_certificate_that_holds_now_is_admitted() {
         (Some(stranger.unwrap()), "unknown_authority"),
         (Some(expired), "expired"),
     ] {
-        // By TLS 1.3 a client may hear of it with the first answer.
+        // With TLS 1.3 a client may hear of its refusal only with the first answer.
         assert!(bed.answer(papers.as_ref(), "").await.is_err(), "{reason}");
         bed.until_refused(reason, 1).await;
     }
@@ -251,7 +251,7 @@ async fn what_is_read_again_ends_the_connections_of_those_that_were_admitted_bef
     let new = "authorization: Bearer another-token-of-it\r\n";
     assert_eq!(bed.answer(None, new).await.unwrap(), OK);
 
-    // A list, and a certificate in the place of the token.
+    // A revocation list, and certificates instead of the token.
     bed.config.metrics_token_file = None;
     bed.config.metrics_tls = true;
     bed.renew();
@@ -275,7 +275,7 @@ async fn half_open_handshakes_keep_nobody_out() {
     for number in 0..6 {
         let mut stream = TcpStream::connect(bed.address).await.unwrap();
         if number % 2 == 0 {
-            // A handshake record that is longer than what comes.
+            // A handshake record that declares more bytes than come.
             stream.write_all(&[22, 3, 1, 1, 0, 1, 0]).await.unwrap();
         }
         held.push(stream);
@@ -294,13 +294,13 @@ async fn a_handshake_that_is_not_ended_is_ended_and_counted() {
     half.write_all(&[22, 3, 1, 1, 0, 1, 0]).await.unwrap();
     for stream in [&mut silent, &mut half] {
         let mut rest = Vec::new();
-        // It may be reset.
+        // The connection may be reset.
         let _ = stream.read_to_end(&mut rest).await;
     }
     bed.until_refused("timed_out", 2).await;
 }
 
-/// Connections without a network, so that time stands still while they say something.
+/// Connections without a network, so that the paused clock stands still while data moves.
 struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
 
 impl Listener for Pipes {
@@ -319,7 +319,7 @@ impl Listener for Pipes {
     }
 }
 
-/// However often it asks.
+/// It ends even if the client asks again and again.
 #[tokio::test(start_paused = true)]
 async fn a_connection_does_not_last_as_long_as_its_client_likes() {
     let bed = Bed::new(8, by_certificate).await;
@@ -344,7 +344,7 @@ async fn a_client_that_does_not_read_its_answer_does_not_stay() {
     let (sender, pipes) = mpsc::unbounded_channel();
     bed.serve(Pipes(pipes));
     let monitor = bed.issued(Role::Monitor);
-    // Others are admitted from now on, or the connection is too old.
+    // Either newer rules are in force, or the connection is too old.
     for (is_renewed, most) in [(true, 15), (false, 620)] {
         let (here, there) = tokio::io::duplex(1 << 12);
         sender.send(there).unwrap();

@@ -1,4 +1,4 @@
-//! Which messages share a packet, and which wait for others.
+//! Which messages share a packet, and which are held back for others.
 
 use tokio::sync::oneshot;
 
@@ -75,7 +75,8 @@ async fn messages_share_a_packet_if_their_time_runs_out_together() {
     assert_eq!(together([due(0, Some(50)), due(5, Some(50))]), 2);
     assert_eq!(together([due(0, Some(50)), due(6, Some(50))]), 1);
     assert_eq!(together([due(0, Some(50)), due(0, None)]), 1);
-    // The packet is due with the oldest, which must not be later than asked.
+    // The receipt of a packet is due with its oldest message, which must not be later than asked
+    // for.
     assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
     assert_eq!(together([due(0, None), due(500, None)]), 2);
 }
@@ -133,7 +134,7 @@ async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
     messages.remove(2);
     assert_eq!(messages.next_deadline(), after(10));
     tokio::time::advance(Duration::from_millis(20)).await;
-    // The older of the two goes first, though its time ran out later.
+    // The older message is removed first, although its deadline was the later one.
     for left in [after(10), after(30)] {
         assert!(messages.remove_overdue().is_some());
         assert_eq!(messages.next_deadline(), left);

@@ -1,4 +1,4 @@
-//! Members that were never there, members that are back, and words that were lost.
+//! Members that were never there, members that are back, and messages that were lost.
 
 use super::*;
 
@@ -112,8 +112,8 @@ fn a_coordinator_that_hears_the_outcome_from_others_tells_the_members_that_came(
     }
 }
 
-/// It is back before anybody called it down, and a member that comes later tells it of the
-/// operation.
+/// The coordinator is back before anybody called it down, and a member that comes later tells it of
+/// the operation.
 #[test]
 fn a_coordinator_that_was_started_again_unnoticed_hears_who_had_come_before() {
     let mut net = Net::new(4, 8);
@@ -152,7 +152,7 @@ fn that_a_value_is_held_is_said_again() {
     }
 }
 
-/// It has come, and nobody else has its long value.
+/// A member has come, and no other member has its long value.
 #[test]
 fn a_value_that_is_lost_aborts_as_its_member_would() {
     let mut net = Net::new(5, 6);
@@ -160,7 +160,7 @@ fn a_value_that_is_lost_aborts_as_its_member_would() {
         on_loss: OnLoss::Abort,
         ..net.terms(1, Verb::AllGather)
     };
-    // What it says arrives, and what it has does not.
+    // The messages of member 3 arrive, but the pieces of its value do not.
     let mut calls = vec![net.call(3, &terms, value(3, 20_000), TIME)];
     net.run(MS * 6);
     net.kill(3);
@@ -173,8 +173,8 @@ fn a_value_that_is_lost_aborts_as_its_member_would() {
     }
 }
 
-/// Who takes over has yet to hear that enough members hold the root's value, and hears it while
-/// it asks for promises.
+/// The next coordinator hears only while it asks for promises that enough members hold the root's
+/// value.
 #[test]
 fn who_has_time_again_while_it_asks_waits_on() {
     for seed in 0..20 {
@@ -192,7 +192,7 @@ fn who_has_time_again_while_it_asks_waits_on() {
             net.feed(id, Input::Left(2));
         }
         net.run(Duration::from_secs(2));
-        // It may be that the promise came first: then the root is lost.
+        // If the promise came first, the root is lost.
         if let Some(Ok(outcome)) = net.answers.get(&caller) {
             assert_eq!(outcome.end, Some(End::RootLost), "{seed}: {outcome:?}");
             continue;

@@ -1,11 +1,12 @@
-//! Who is in the way, and the places where going round them can begin.
+//! The ranks that are in the way, and the places where a way round them can begin.
 
 use binomesh_overlay::Rank;
 
 use crate::router::RankSet;
 use crate::shape::{Place, Shape};
 
-/// The ranks that a path must not enter, with a filter before the lists.
+/// The ranks that a path must not enter. A small bit filter answers most questions before the lists
+/// are searched.
 pub(super) struct Obstacles<'a> {
     lists: [&'a RankSet; 2],
     except: Rank,
@@ -13,7 +14,7 @@ pub(super) struct Obstacles<'a> {
 }
 
 impl<'a> Obstacles<'a> {
-    /// All of these but one.
+    /// The ranks of both lists as obstacles, except one.
     pub(super) fn new(lists: [&'a RankSet; 2], except: Rank) -> Self {
         let mut filter = [0; 16];
         for rank in lists.into_iter().flat_map(RankSet::iter) {
@@ -34,13 +35,13 @@ impl<'a> Obstacles<'a> {
             && self.lists.iter().any(|list| list.contains(rank))
     }
 
-    /// Whether none of these is in the way, the last one included.
+    /// Whether no rank from `first` to `last`, both included, is an obstacle.
     pub(super) fn are_free(&self, first: Rank, last: Rank) -> bool {
         let has = |list: &RankSet| list.first_from(first).is_some_and(|rank| rank <= last);
         !self.lists.into_iter().any(has)
     }
 
-    /// How many ranks there are at most.
+    /// An upper bound on the number of obstacles.
     pub(super) fn count(&self) -> usize {
         self.lists.iter().map(|list| list.len()).sum()
     }
@@ -57,16 +58,15 @@ impl<'a> Obstacles<'a> {
     }
 }
 
-/// Places worth going down for, in preorder.
+/// The marks: places for which it is worth going down, in preorder.
 ///
-/// A shortest path that has gone down turns along a ring only to pass under an
-/// obstacle: from the edge child of the obstacle's neighbour to a child of the
-/// obstacle. Otherwise it could have gone along one level higher just as well.
-/// These edge children are the marks, with the goal and with both ends of a ragged
-/// last level, whose ring links what is far apart above.
+/// A shortest path that has gone down turns along a ring only to pass under an obstacle: from the
+/// edge child of the obstacle's neighbour to a child of the obstacle. Otherwise it could have gone
+/// along one level higher just as well. The marks are these edge children, the goal, and both ends
+/// of a ragged last level, whose ring links places that are far apart above.
 #[derive(Default)]
 pub(super) struct Marks {
-    /// Where a mark's subtree begins on a full last level, then its level.
+    /// For each mark, where its subtree begins on a full last level, and then its level.
     keys: Vec<u64>,
 }
 
@@ -92,7 +92,7 @@ impl Marks {
         marks
     }
 
-    /// The edge children of both neighbours of an obstacle.
+    /// Mark the edge children of both neighbours of an obstacle.
     fn beside(&mut self, shape: &Shape, obstacles: &Obstacles<'_>, place: Place) {
         let (k, size) = (shape.fanout().get(), shape.size_of(place.level));
         let level = place.level + 1;

@@ -1,24 +1,20 @@
-//! Shortest paths round obstacles, without looking at what cannot matter.
+//! Shortest paths round obstacles, searching only where it can matter.
 //!
-//! A* with the exact distance of the unhurt tree as its estimate goes straight
-//! where nobody is in the way. Behind a wall of dead ranks it would still look at
-//! everything that is nearer than the way round, which may be all of the tree. So
-//! of the many paths of one length only the shallowest is followed, the one whose
-//! levels have the least sum:
+//! The search is A* with the exact distance of the tree without obstacles as its estimate, so it
+//! goes straight where there are none. Behind a wall of dead ranks, plain A* would look at
+//! everything that is nearer than the way round, which may be all of the tree. So of the many paths
+//! of one length only the shallowest is followed, the one whose levels have the least sum:
 //!
-//! - *along, up* only where the parent of the rank before is an obstacle: else *up,
-//!   along* is as short;
-//! - *down, along* only where the parent of the rank behind is an obstacle: else
-//!   *along, down* is as short. So going down is for the goal and for such places
-//!   alone ([`Marks`]);
-//! - *along* only as far as *up, along, down* is longer, while the parents live.
+//! - *along, up* only where the parent of the rank before is an obstacle; else *up, along* is as
+//!   short;
+//! - *down, along* only where the parent of the rank behind is an obstacle; else *along, down* is
+//!   as short. So going down is only for the goal and for such places ([`Marks`]);
+//! - *along* only as long as *up, along, down* is longer, while the parents live.
 //!
-//! The search runs from the destination, and ends where one can go straight to the
-//! source.
-//!
-//! Every rule replaces a piece of path by one that is no longer and shallower, so a
-//! shortest path that obeys them all exists. The link between the ends of a ragged
-//! last level has no parallel above and is exempt.
+//! The search runs from the destination, and ends where a straight path leads to the source. Every
+//! rule replaces a piece of a path by a shallower one of at most the same length, so some shortest
+//! path obeys all rules. The link between the ends of a ragged last level has no parallel above,
+//! and the rules do not apply to it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,12 +25,11 @@ use super::obstacles::{Marks, Obstacles};
 use crate::router::RankSet;
 use crate::shape::{Goal, Place, Shape};
 
-/// The first step of a shortest path from one rank to another that enters none of
-/// the obstacles, and the length of that path. None if there is no path, or no
-/// need of one.
+/// The first step of a shortest path from one rank to another that enters none of the obstacles,
+/// and the length of that path. None if there is no path, or both ranks are the same.
 ///
-/// It looks at each rank a bounded number of times, and beyond the filling of a
-/// filter at none but those on the way if nobody is in it.
+/// It looks at each rank a bounded number of times. If no obstacle is in the way it looks only at
+/// the ranks on the path, after it has filled a filter.
 pub fn first_hop(
     shape: &Shape,
     from: Rank,
@@ -50,7 +45,8 @@ pub fn first_hop(
     let mut search = Search {
         shape,
         obstacles,
-        // Backwards: whoever is behind a wall has less to look at than the rest.
+        // The search runs backwards: a destination behind a wall of dead ranks has few ranks
+        // around it to look at.
         goal: Goal::new(shape, shape.place(from)),
         marks: Marks::default(),
         seen: HashMap::default(),
@@ -61,14 +57,14 @@ pub fn first_hop(
     search.run(shape.place(to))
 }
 
-/// How a path came to a rank, which decides how it may go on.
+/// How a path came to a rank. This decides how the path may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrival {
-    /// From below, or it begins here: anywhere.
+    /// From below, or the path begins here: it may go on in any direction.
     Free,
-    /// From above.
+    /// From above: the path came down from the parent.
     Down,
-    /// Along the ring, the last so many steps under parents who live.
+    /// Along the ring, with the number of last steps that were under living parents.
     Along(Side, u8),
 }
 
@@ -84,10 +80,10 @@ struct Path {
     place: Place,
     arrival: Arrival,
     length: u32,
-    /// The rank before its last; for the search runs backwards, that is the first
-    /// step on the way to be found.
+    /// The rank before the last one. The search runs backwards, so this is the first step of the
+    /// way that it finds.
     before: Rank,
-    /// Another path that promises as much.
+    /// The next path in the list of those that promise the same length.
     next: Option<u32>,
 }
 
@@ -96,12 +92,12 @@ struct Search<'a> {
     obstacles: Obstacles<'a>,
     marks: Marks,
     goal: Goal,
-    /// The arrivals at each rank, as bits.
+    /// For each rank, a bit for each kind of arrival there.
     seen: HashMap<u32, u16, BuildHasherDefault<Mix>>,
-    /// All paths.
+    /// All paths that were found so far.
     paths: Vec<Path>,
-    /// The last of those that are to be followed, by how much longer than `least`
-    /// they promise to become.
+    /// For each detour, the last path to be followed. The detour is by how much the path promises
+    /// to become longer than `least`.
     open: Vec<Option<u32>>,
     least: u32,
 }
@@ -128,7 +124,8 @@ impl Search<'_> {
             if !self.is_new(&path) {
                 continue;
             }
-            // None promises less than this one, so if it can be kept, that is it.
+            // No other path promises to be shorter than this one. If it can go straight on, it is a
+            // shortest path.
             if path.length > 0
                 && let Some(found) = self.straight(path.place, path.length)
             {
@@ -142,8 +139,8 @@ impl Search<'_> {
         None
     }
 
-    /// The path of this length and straight on to the goal, if that is a shortest way
-    /// and nobody is in it.
+    /// Complete a path of this length straight to the goal, if that is a shortest way without
+    /// obstacles.
     fn straight(&self, place: Place, length: u32) -> Option<(Rank, u32)> {
         let (onward, places) = self.goal.straight(self.shape, place);
         let mut before = self.shape.rank(place);
@@ -161,7 +158,7 @@ impl Search<'_> {
         if path.place.level == self.shape.last_level() {
             return;
         }
-        // Taken out for the loop, which changes nothing of them.
+        // The marks are taken out for the loop only, which does not change them.
         let marks = std::mem::take(&mut self.marks);
         for child in marks.children_of(self.shape, path.place) {
             self.extend(Some(path), child, Arrival::Down);
@@ -198,7 +195,7 @@ impl Search<'_> {
     fn go_along(&mut self, path: &Path, side: Side) {
         let Place { level, offset } = path.place;
         let size = self.shape.size_of(level);
-        // Of two the other is to the right.
+        // On a ring of two, the other rank is to the right.
         if size < 2 || size == 2 && side == Side::Left {
             return;
         }
@@ -214,7 +211,7 @@ impl Search<'_> {
         let run = if self.is_seam(level, offset, next) {
             0
         } else if self.is_obstacle(level - 1, there) {
-            // Under an obstacle: this is what one goes down for.
+            // The next place is under an obstacle: for such steps a path goes down.
             if steps.is_none() && here == there {
                 return;
             }
@@ -250,8 +247,8 @@ impl Search<'_> {
         }
     }
 
-    /// How far one can only go on along the ring: under obstacles, where nothing is
-    /// worth going down for. And how many steps that is.
+    /// How far a path can only go on along the ring, because it is under obstacles and no mark is
+    /// below. Returns the last place and the number of steps.
     fn slide(&self, from: Place, side: Side) -> (Place, u32) {
         let Place { level, offset } = from;
         let (k, size) = (self.shape.fanout().get(), self.shape.size_of(level));
@@ -277,7 +274,8 @@ impl Search<'_> {
                 Side::Left => at.checked_sub(1),
                 Side::Right => Some(at + 1).filter(|next| *next < size),
             };
-            // Once round is enough, and the seam is looked at from its ends.
+            // Once round the ring is enough. The link between the ends of a ragged level is handled
+            // from its ends.
             let Some(next) = next else { break };
             let is_free = |offset| !self.is_obstacle(level, offset);
             if !self.is_obstacle(level - 1, next / k) || !is_free(next) {
@@ -289,7 +287,7 @@ impl Search<'_> {
         (place, steps)
     }
 
-    /// One step further, unless an obstacle is there.
+    /// Extend a path by one step, unless an obstacle is there.
     fn extend(&mut self, path: Option<&Path>, place: Place, arrival: Arrival) {
         let rank = self.shape.rank(place);
         if self.obstacles.contains(rank) {
@@ -301,7 +299,7 @@ impl Search<'_> {
         }
     }
 
-    /// So many steps further.
+    /// Extend a path by this many steps along a ring.
     fn reach(&mut self, path: &Path, place: Place, steps: u32, arrival: Arrival) {
         let before = match arrival {
             _ if steps == 1 => path.place,
@@ -328,14 +326,14 @@ impl Search<'_> {
         });
     }
 
-    /// Whether no path was here that may go on wherever this one may. The estimate
-    /// is exact without obstacles, so no later path is shorter.
+    /// Whether no earlier path at this place could go on in all directions in which this one can.
+    /// The estimate is exact without obstacles, so no later path is shorter.
     fn is_new(&mut self, path: &Path) -> bool {
         const FREE: u16 = 1;
         let (mine, better) = match path.arrival {
             Arrival::Free => (FREE, 0),
             Arrival::Down => (2, 0),
-            // Fewer steps under living parents leave more to go.
+            // A path with fewer steps under living parents may go further along.
             Arrival::Along(side, run) => {
                 let shift = if side == Side::Left { 2 } else { 9 };
                 let bit = 1u16 << run.min(6);
@@ -374,8 +372,8 @@ impl Search<'_> {
     }
 }
 
-/// A quick hasher: ranks are nobody's to choose who would gain by collisions, and
-/// the order of the map is never seen.
+/// A quick hasher. No attacker chooses ranks so that they collide, and the order of the map is
+/// never used.
 #[derive(Default)]
 struct Mix(u64);
 

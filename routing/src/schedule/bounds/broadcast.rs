@@ -5,8 +5,8 @@ use super::super::problem::Problem;
 use super::super::topology::Node;
 use super::width;
 
-/// Steps until everybody is told one message if nothing stands in the way but the
-/// number of channels of those who are told: the best ones first ([EVO] §2).
+/// Steps until all nodes are told one message, if nothing limits them but the number of their
+/// channels: in each step the nodes with the most channels are told first ([EVO] §2).
 pub(super) fn growth(problem: &Problem, source: Node) -> usize {
     let graph = problem.graph();
     let is_relayed = problem.request().model == Model::StoreForward;
@@ -22,7 +22,7 @@ pub(super) fn growth(problem: &Problem, source: Node) -> usize {
     let (mut told, mut sum, mut steps) = (0, channels(source), 0);
     while told < goal && steps < graph.node_count() {
         steps += 1;
-        // Store-forward: only who is near enough can be told yet.
+        // In store-forward only nodes that are near enough can be told yet.
         let near = |node: &&Node| distances[**node].is_some_and(|hops| hops <= steps);
         let reachable = match is_relayed {
             true => tellers.iter().filter(near).count(),

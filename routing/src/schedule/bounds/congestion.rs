@@ -22,16 +22,18 @@ use super::super::plan::{Model, Ports};
 use super::super::problem::Problem;
 use super::super::topology::{Channel, Node, Topology};
 
-/// How often lengths are multiplied. Guess: the bound stands still long before.
+/// How often lengths are multiplied. Guess: the bound stops rising long before. With fewer rounds
+/// it may be lower.
 const ROUNDS: usize = 400;
-/// How much longer the busiest channel gets per round. Guess.
+/// By how much the length of the busiest channel grows per round. Guess: if it is too large the
+/// best lengths are missed, if too small they are not reached.
 const RATE: f64 = 0.1;
-/// Rounds times messages times nodes at most so much: a second or so.
+/// The most rounds times messages times nodes: a second or so.
 const WORK_MAX: usize = 400_000_000;
 /// The length that the longest channel gets.
 const SCALE: f64 = 10_000.0;
 
-/// Once `goes_on` denies, no more lengths are tried.
+/// A lower bound by congestion. Once `goes_on` denies, no more lengths are tried.
 pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let graph = problem.graph();
     let count = graph.channels().len();
@@ -71,7 +73,7 @@ pub(super) fn bound(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usi
     best.max(sends(problem))
 }
 
-/// With one port and store-forward, every hop takes a node's turn to send.
+/// With one port and store-forward, each hop of a message takes one of its node's turns to send.
 fn sends(problem: &Problem) -> usize {
     let request = problem.request();
     if request.ports == Ports::All || request.model == Model::Wormhole {
@@ -87,7 +89,7 @@ fn sends(problem: &Problem) -> usize {
         .div_ceil(graph.healthy_nodes().count().max(1))
 }
 
-/// Sends all messages along paths of least length.
+/// A router that sends all messages along paths of least length.
 struct Router<'a> {
     problem: &'a Problem,
     graph: &'a Topology,
@@ -111,7 +113,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// The bound by these lengths, and how many messages went over each channel.
+    /// The bound that these lengths give, and how many messages went over each channel.
     fn bound(&mut self, lengths: &[u64]) -> (usize, Vec<u64>) {
         let (mut total, mut load) = (0, vec![0; lengths.len()]);
         for place in 0..self.problem.senders().len() {
@@ -123,7 +125,7 @@ impl<'a> Router<'a> {
         (total.div_ceil(room.max(1)) as usize, load)
     }
 
-    /// The length of all paths from the sender at a place of the list, and how many of
+    /// The length of all paths from one sender, given by its place in the list, and how many of
     /// them go over each channel.
     fn route(&mut self, place: usize, lengths: &[u64]) -> (u64, Vec<u64>) {
         let (mut total, mut load) = (0, vec![0; lengths.len()]);
@@ -147,7 +149,7 @@ impl<'a> Router<'a> {
         (total, load)
     }
 
-    /// Least lengths over paths that have the fewest hops.
+    /// The least lengths over paths with the fewest hops.
     fn by_hops(
         &self,
         from: Node,
@@ -174,7 +176,7 @@ impl<'a> Router<'a> {
         (distances, last, order)
     }
 
-    /// Least lengths over all paths: Dijkstra's algorithm.
+    /// The least lengths over all paths: Dijkstra's algorithm.
     fn by_length(
         &self,
         from: Node,

@@ -90,8 +90,8 @@ fn ports_and_hops_bound_as_well() {
 
 #[test]
 fn trying_everything_proves_what_growth_does_not() {
-    // Five nodes that all know each other, and a chain of five more. Each step one
-    // message enters the chain, whose nodes tell two neighbours: 1, then 4 of them.
+    // A clique of five nodes, and a chain of five more. One message enters the chain in each step.
+    // A node of the chain tells its neighbours: 1 node in the first step, then up to 4.
     let clique = (0..5).flat_map(|one| (one + 1..5).map(move |other| (one, other)));
     let chain = (4..9).map(|one| (one, one + 1));
     let edges = clique

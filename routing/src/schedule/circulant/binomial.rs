@@ -1,23 +1,21 @@
 //! Circulant schedules on the binomial graph BMG(p), whose links are r ± 2^i.
 //!
-//! The skips of [CIR], by repeated halving, are links of BMG(p) for few p, such as
-//! 2^q and 2^q − 1. But other skips carry a schedule of as few rounds. A pattern of
-//! q skips works if each rank r other than 0 can be given one block per round, so
-//! that
+//! The skips of [CIR], by repeated halving, are links of BMG(p) for few p, such as 2^q and 2^q − 1.
+//! But other skips carry a schedule of as few rounds. A pattern of q skips works if each rank r
+//! other than 0 can be given one block per round under these rules:
 //!
-//! 1. all residues modulo q come once; block c is of this phase, c − q of the one
-//!    before, and one block exactly is of this phase;
-//! 2. the sender r − s has the block: from an earlier round if both are of the same
-//!    phase, from any round if it is the sender's only block of its own phase and the
-//!    receiver takes it one phase later;
-//! 3. rank 0 sends block k in round k.
+//! 1. Each residue modulo q comes once. Block c is of this phase, c − q of the one before, and
+//!    exactly one block is of this phase.
+//! 2. The sender r − s has the block. If the block is of the same phase for both, the sender got it
+//!    in an earlier round. Else it is the sender's only block of its own phase, from any round, and
+//!    the receiver takes it one phase later.
+//! 3. Rank 0 sends block k in round k.
 //!
-//! What was found by carrying out every p from 3 to 1,024, which a test repeats for
-//! some: the powers of two below p work, the one with the longest way round the ring
-//! first. For 3/4 · 2^q ≤ p
-//! the search of [CIR] works with ascending powers of two as well, and a rank needs
-//! to know nothing of the others. For smaller p the table of all ranks is solved here
-//! by excluding what has no sender left; no choice has to be taken back.
+//! All p from 3 to 1,024 were carried out, and a test repeats some of them. The powers of two below
+//! p work if those with the longest way round the ring come first. For 3/4 · 2^q ≤ p the search of
+//! [CIR] works with ascending powers of two as well, and a rank needs to know nothing of the
+//! others. For smaller p the table of all ranks is solved here: blocks that no sender can have are
+//! excluded, and no choice has to be taken back.
 
 use std::collections::BTreeSet;
 
@@ -27,15 +25,15 @@ pub(super) fn ascending(nodes: u32) -> Vec<u32> {
     powers.take_while(|power| *power < nodes).collect()
 }
 
-/// The same, those with the longest way round a ring of p nodes first.
+/// The powers of two below p, those with the longest way round a ring of p nodes first.
 pub(super) fn farthest_first(nodes: u32) -> Vec<u32> {
     let mut skips = ascending(nodes);
     skips.sort_by_key(|skip| std::cmp::Reverse(((*skip).min(nodes - skip), *skip)));
     skips
 }
 
-/// Which block each rank receives in each round of a phase; negative ones are of the
-/// phase before. `None` if these skips carry no schedule, or none is found.
+/// The block that each rank receives in each round of a phase; a negative number is a block of the
+/// phase before. `None` if no schedule with these skips is found.
 pub(super) fn solve(nodes: u32, skips: &[u32]) -> Option<Vec<Vec<i64>>> {
     let mut table = Table::new(nodes as usize, skips)?;
     let every: BTreeSet<usize> = (1..table.nodes).collect();
@@ -65,8 +63,8 @@ pub(super) fn solve(nodes: u32, skips: &[u32]) -> Option<Vec<Vec<i64>>> {
     Some(rows.collect())
 }
 
-/// What each rank may still receive in each round: bit c is block c of this phase, and
-/// bit q + c is block c − q.
+/// The blocks that each rank may still receive in each round, as bits: bit c is block c of this
+/// phase, and bit q + c is block c − q.
 struct Table {
     nodes: usize,
     skips: Vec<usize>,
@@ -97,7 +95,7 @@ impl Table {
         (rank + self.nodes - self.skips[round]) % self.nodes
     }
 
-    /// Take away what breaks a rule, beginning with these ranks, until nothing changes;
+    /// Exclude all blocks that break a rule, beginning with these ranks, until nothing changes.
     /// `None` if a round is left without a block.
     fn exclude(&mut self, mut changed: BTreeSet<usize>) -> Option<()> {
         while let Some(rank) = changed.pop_first() {
@@ -120,7 +118,7 @@ impl Table {
         Some(())
     }
 
-    /// Rule 1.
+    /// Rule 1 for one rank.
     fn exclude_in_row(&mut self, rank: usize) -> Option<()> {
         let length = self.skips.len();
         let of_this_phase = (1_u64 << length) - 1;
@@ -143,8 +141,8 @@ impl Table {
         self.cells[rank].iter().all(|cell| *cell != 0).then_some(())
     }
 
-    /// Rule 2; whether the sender must have received what is certain here, in a certain
-    /// round, and this was not known before.
+    /// Rule 2 for one rank and round. Returns whether it follows that the sender has received the
+    /// block in one certain round, which was not known before.
     fn exclude_without_sender(&mut self, rank: usize, round: usize, sender: usize) -> Option<bool> {
         let length = self.skips.len();
         for value in 0..2 * length {

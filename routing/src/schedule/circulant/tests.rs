@@ -4,8 +4,8 @@ fn circulant(nodes: u32) -> Circulant {
     Circulant::new(NonZeroU32::new(nodes).unwrap())
 }
 
-/// Carry a broadcast out; all nodes must agree in every round, send only what they
-/// have, receive each block once, and have all at the end.
+/// Carry out a broadcast. All nodes must agree in every round, send only blocks that they have,
+/// receive each block once, and have all at the end.
 fn carry_out(pattern: &Circulant, blocks: u32) {
     let nodes = pattern.nodes();
     let what = format!("{nodes} nodes, {blocks} blocks");

@@ -1,14 +1,14 @@
-//! A set of small numbers from which one can be drawn, in constant time.
+//! A set of small numbers from which one can be drawn in constant time.
 
 /// Some of the numbers below a limit.
 pub(super) struct Bag {
     members: Vec<u32>,
-    /// By number its place among the members, from 1; 0 if it is none.
+    /// For each number its place among the members, counted from 1, or 0 if it is no member.
     places: Vec<u32>,
 }
 
 impl Bag {
-    /// None of the numbers below `most`.
+    /// An empty bag for numbers below `most`.
     pub(super) fn new(most: usize) -> Self {
         Self {
             members: Vec::new(),
@@ -20,7 +20,7 @@ impl Bag {
         self.members.len()
     }
 
-    /// The member at a place, which lasts until the next change.
+    /// The member at a place. Places change when the bag does.
     pub(super) fn get(&self, place: usize) -> Option<usize> {
         self.members.get(place).map(|member| *member as usize)
     }

@@ -1,18 +1,18 @@
-//! One-to-all broadcasts by the circulant pattern, where a graph has its links: the
-//! binomial graph, and what contains it.
+//! One-to-all broadcasts by the circulant pattern, on graphs with its links: the binomial graph,
+//! and graphs that contain it.
 
 use super::super::circulant::Circulant;
 use super::super::plan::{Collective, Move};
 use super::super::problem::Problem;
 use super::super::topology::Topology;
 
-/// The steps and the moves; `None` if it is another collective, if some nodes take no
-/// part, or if the graph lacks a link of the pattern. The order of the nodes' numbers is
-/// that round the circle.
+/// The steps and the moves. `None` for another collective, if some nodes take no part, or if the
+/// graph lacks a link of the pattern. The order of the nodes' numbers is their order round the
+/// circle.
 pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
     let graph = problem.graph();
     let nodes = graph.node_count();
-    // Everybody relays, so everybody must be healthy and a receiver.
+    // All nodes relay, so all must be healthy and receivers.
     if problem.request().collective != Collective::Oab || problem.receivers().len() < nodes {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn broadcast(problem: &Problem) -> Option<(usize, Vec<Move>)> {
     Some((steps, moves))
 }
 
-/// A pattern whose links a graph has.
+/// A pattern of which the graph has all links.
 fn pattern(graph: &Topology) -> Option<Circulant> {
     let nodes = std::num::NonZeroU32::new(u32::try_from(graph.node_count()).ok()?)?;
     let has = |skip: u32| {
@@ -51,7 +51,7 @@ fn pattern(graph: &Topology) -> Option<Circulant> {
         return Some(halved);
     }
     let powers = (0..u32::BITS).map(|bit| 1 << bit);
-    // The table of a binomial graph takes a while: not for a graph without its links.
+    // The table of a binomial graph takes a while, so it is not made for a graph without its links.
     let mut powers = powers.take_while(|power| *power < nodes.get());
     powers
         .all(has)

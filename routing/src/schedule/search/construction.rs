@@ -1,5 +1,5 @@
-//! First schedules, at once: by a flow, by the circulant pattern or trees, by greedy
-//! methods, or by trying everything.
+//! First schedules, which take little time: by a flow, by the circulant pattern or trees, by greedy
+//! methods, or by trying everything on small graphs.
 
 use super::super::plan::{Collective, Model, Move};
 use super::driver::Driver;
@@ -7,15 +7,16 @@ use super::instance::{Instance, KnownPaths};
 use super::scatter::{self, Ways};
 use super::{Method, circulant, exhaustion, gossip, packing, trees};
 
-/// How often a greedy method is tried. Guess.
+/// How often a greedy method is tried. Guess: with fewer trials the first schedule may be longer;
+/// more cost time.
 const GREEDY_TRIALS: u64 = 24;
 
 impl Driver<'_> {
-    /// One-to-all scatter. The bound is the flow's own, so what it finds is optimal;
-    /// with an excess its paths may turn out too long.
+    /// Schedule a one-to-all scatter by a flow. The lower bound comes from the same flow, so the
+    /// schedule is optimal. With an excess, its paths may turn out too long.
     pub(super) fn flow(&mut self) {
         let request = self.problem.request();
-        // A chosen method goes first only where it can do something.
+        // A method that the user chose goes first only where it can improve a schedule.
         let is_chosen = self.options.method.is_some() && self.can_be_improved();
         if request.collective != Collective::Oas || is_chosen {
             return;
@@ -48,8 +49,8 @@ impl Driver<'_> {
         })
     }
 
-    /// Broadcasts by construction: the circulant pattern, and trees; whether nothing else
-    /// was asked for.
+    /// Broadcasts by construction: the circulant pattern and trees. Returns whether the user asked
+    /// for nothing else.
     pub(super) fn construct(&mut self) -> bool {
         let chosen = self.options.method;
         let (problem, goal) = (self.problem, self.goal as usize);
@@ -70,7 +71,7 @@ impl Driver<'_> {
         is_alone
     }
 
-    /// A first schedule.
+    /// Find a first schedule with a greedy method.
     pub(super) fn greedy(&mut self) {
         let request = self.problem.request();
         let most = self.steps_max();
@@ -104,7 +105,7 @@ impl Driver<'_> {
         }
     }
 
-    /// One-to-all broadcast: try everything, if that is little.
+    /// Try all broadcasts of a one-to-all broadcast problem, if they are few.
     pub(super) fn exhaust(&mut self) {
         let is_broadcast = self.problem.request().collective == Collective::Oab;
         if !is_broadcast || self.is_done() {
@@ -121,14 +122,14 @@ impl Driver<'_> {
         }
     }
 
-    /// More steps than any greedy method takes: one delivery and hop at a time.
+    /// More steps than any greedy method takes: one for each hop of each delivery.
     fn steps_max(&self) -> usize {
         let blocks = self.problem.request().blocks as usize;
         let deliveries = self.problem.pairs().count().saturating_mul(blocks);
         deliveries.saturating_mul(self.problem.graph().node_count())
     }
 
-    /// More greedy broadcasts: each is a new chance, and costs little.
+    /// Try more greedy broadcasts: each is a new chance, and costs little.
     pub(super) fn gossip_again(&mut self, round: u32) {
         for trial in 0..GREEDY_TRIALS {
             let most = match &self.best {
@@ -150,7 +151,7 @@ impl Driver<'_> {
         }
     }
 
-    /// First fit with symmetries: often better than without.
+    /// First fit with symmetries, which is often better than without.
     pub(super) fn pack(&mut self, instance: &Instance) {
         if !instance.is_broadcast() && !self.is_done() {
             let (problem, seed) = (self.problem, self.seed(0));

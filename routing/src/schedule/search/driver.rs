@@ -1,4 +1,4 @@
-//! Which method is tried when.
+//! The driver of a search: which method is tried when.
 
 use super::super::bounds::lower_bound_while;
 use super::super::plan::{Collective, Message, Model, Move, Ports, Schedule};
@@ -12,17 +12,19 @@ use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
 use super::{Found, Method, NotFound, Options, Progress};
 
-/// How many evaluations the first try of a search has; each later one has half as
-/// many again. Guess: a tenth of a second.
+/// How many evaluations the first try of a search has; each later one has half as many again.
+/// Guess: a tenth of a second. With less patience early tries fail, with more a hopeless try takes
+/// long.
 const FIRST_PATIENCE: u64 = 1 << 23;
-/// The same for chromosomes, of which each costs as much as many evaluations.
+/// As [`FIRST_PATIENCE`], for chromosomes. Each of them costs as much as many evaluations.
 pub(super) const FIRST_GENERATIONS: u64 = 1 << 14;
 /// How many groups of symmetries are tried per round.
 const GROUPS_PER_ROUND: usize = 3;
-/// For how many numbers of a resource and step a search may keep lists. They take some
-/// 40 bytes each: 700 MB. Larger problems are left to the greedy methods. Guess.
+/// How many lists a search may keep, one for each resource and step. They take some 40 bytes each:
+/// 700 MB. Larger problems are left to the greedy methods. Guess: a larger number needs more
+/// memory.
 const CELLS_MAX: usize = 1 << 24;
-/// How many rounds there are at most, so that a search ends whatever the caller says.
+/// The most rounds, so that a search ends even if the caller never stops it.
 const ROUNDS: u32 = 1 << 16;
 
 pub(super) fn find(
@@ -69,8 +71,8 @@ pub(super) fn find(
     })
 }
 
-/// A gather as a scatter on the graph turned round, and back: every move the other
-/// way, and the last step first.
+/// Turn a gather into a scatter on the graph turned round, or back: every move goes the other way,
+/// and the last step comes first.
 fn turn(problem: &Problem, schedule: &Schedule) -> Schedule {
     let moves = schedule.moves.iter().map(|one| Move {
         step: (schedule.steps - one.step.min(schedule.steps)).saturating_add(1),
@@ -91,12 +93,12 @@ pub(super) struct Driver<'a> {
     pub(super) options: &'a Options,
     goes_on: &'a mut dyn FnMut(&Progress) -> bool,
     pub(super) bound: u32,
-    /// A schedule of so many steps is good enough.
+    /// A schedule of this many steps is good enough.
     pub(super) goal: u32,
     evaluations: u64,
     pub(super) is_stopped: bool,
     pub(super) best: Option<(u32, Method, Vec<Move>)>,
-    /// How many evaluations were made before it was found.
+    /// How many evaluations were made before the best schedule was found.
     reached_after: u64,
 }
 
@@ -110,7 +112,7 @@ impl Driver<'_> {
         if !self.is_done() && self.can_be_improved() {
             start = self.restart();
         }
-        // A method that is asked for is to show what it can do alone.
+        // A method that was asked for shall show what it can do alone.
         let is_chosen = self.options.method.is_some() && self.can_be_improved();
         if !self.is_done() && !is_chosen {
             self.greedy();
@@ -143,7 +145,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Ask the caller.
+    /// Ask the caller whether to go on.
     pub(super) fn asks(&mut self, method: Method, trying: usize, evaluations: u64) -> bool {
         self.evaluations += evaluations;
         let progress = Progress {
@@ -164,13 +166,13 @@ impl Driver<'_> {
             self.problem.receivers().len() == self.problem.graph().healthy_nodes().count();
         match request.model {
             Model::Wormhole => true,
-            // Relays that need not be told are no part of the search.
+            // Relays that need no message are no part of the search.
             Model::StoreForward => request.collective.is_broadcast() && is_everybody,
         }
     }
 
-    /// Try the goal, and one step less than the best, with ever more patience. An old
-    /// schedule is begun from in every second round.
+    /// Try the goal, and one step less than the best schedule, with growing patience. Every second
+    /// round begins from the old schedule, if there is one.
     fn improve(&mut self, start: Option<Start>) {
         if self.is_done() {
             return;
@@ -192,7 +194,7 @@ impl Driver<'_> {
                 self.gossip_again(round);
             }
             let is_usable = self.improve_orbits(&groups, patience, round);
-            // Without a usable group there is nothing but to search without.
+            // Without a usable group, search without symmetries.
             if method == Some(Method::Orbits) && is_usable {
                 patience = patience.saturating_add(patience / 2);
                 continue;
@@ -216,7 +218,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Groups of symmetries to search with, if the method is one that uses them.
+    /// Groups of symmetries to search with, if the method uses them.
     fn groups(&mut self) -> Vec<Group> {
         let (problem, seed, goal) = (self.problem, self.options.seed, self.goal as usize);
         let method = self.options.method;
@@ -227,7 +229,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Search with the groups of this round; whether one could be used.
+    /// Search with the groups of this round. Returns whether one of them could be used.
     fn improve_orbits(&mut self, groups: &[Group], patience: u64, round: u32) -> bool {
         let mut is_usable = false;
         for place in 0..GROUPS_PER_ROUND.min(groups.len()) {
@@ -261,7 +263,7 @@ impl Driver<'_> {
         if self.attempt(method, instance, goal, start, patience) {
             return;
         }
-        // Without any schedule yet: ever more steps, as in [EVO] §3.3.
+        // As long as there is no schedule, try ever more steps, as in [EVO] §3.3.
         let next = |best: &Option<(u32, Method, Vec<Move>)>| {
             let before = best.as_ref().map(|(steps, _, _)| *steps as usize - 1);
             before.unwrap_or(goal + 1 + round as usize)
@@ -274,7 +276,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Search for a schedule in so many steps.
+    /// Search for a schedule in this many steps.
     pub(super) fn attempt(
         &mut self,
         method: Method,
@@ -330,7 +332,7 @@ impl Driver<'_> {
     }
 }
 
-/// Leave out steps in which nothing happens; the genes and the number of steps.
+/// Leave out steps without a move. Returns the genes and the number of steps.
 fn squeeze(genes: Vec<Gene>, steps: usize) -> (Vec<Gene>, usize) {
     let mut is_used = vec![false; steps];
     for (_, step) in &genes {

@@ -1,4 +1,4 @@
-//! The evolutionary search of [EVO] by itself, to see how it goes.
+//! The evolutionary search of [EVO] by itself, to watch its progress.
 
 use super::super::plan::{Collective, Ports};
 use super::super::problem::Problem;
@@ -19,8 +19,8 @@ pub struct Evolution {
     pub conflicts_mean: f64,
 }
 
-/// The evolutionary search of [EVO] for a schedule in so many steps: until there is one, or
-/// for so many generations, or until `goes_on` denies.
+/// Search for a schedule in this many steps with the evolutionary search of [EVO]. It ends with a
+/// schedule, after this many generations, or when `goes_on` denies.
 pub fn evolve(
     problem: &Problem,
     steps: u32,

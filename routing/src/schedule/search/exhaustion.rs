@@ -1,4 +1,4 @@
-//! One-to-all broadcast on a small graph: all largest sets are tried.
+//! One-to-all broadcast on a small graph, by trying all largest sets.
 //!
 //! The first step tells some set of nodes, the second step some more, and the last
 //! step must tell all that are left. Whether a set can be told in one step is a question
@@ -20,16 +20,15 @@ use super::super::problem::Problem;
 use super::super::topology::Node;
 use super::paths::Paths;
 
-/// How many flows or choices may be tried, times the number of channels: a second or
-/// two.
+/// The most flows or choices that are tried, times the number of channels: a second or two.
 const WORK_MAX: usize = 5_000_000;
-/// Whether to go on is asked once in so many choices, besides in every flow.
+/// `goes_on` is asked once in this many choices, and in every flow.
 const ASKS_EVERY: usize = 64;
-/// With so many allowed paths between two nodes a step is not looked into.
+/// With this many allowed paths between two nodes, a step is not examined.
 const PATHS_MAX: usize = 1000;
 
-/// Below how many steps there is no broadcast, from `first` up; `None` if it takes too
-/// long to find out, or `goes_on` denies before.
+/// A number of steps below which there is no broadcast, counted up from `first`. `None` if that
+/// takes too long to find out, or `goes_on` denies before.
 pub(in super::super) fn bound(
     problem: &Problem,
     source: Node,
@@ -47,7 +46,7 @@ pub(in super::super) fn bound(
     None
 }
 
-/// The moves of a broadcast in so many steps, if one is found before `goes_on` denies.
+/// The moves of a broadcast in this many steps, if one is found before `goes_on` denies.
 pub(super) fn moves(
     problem: &Problem,
     source: Node,
@@ -71,9 +70,9 @@ pub(super) fn moves(
 struct Spread<'a> {
     problem: &'a Problem,
     paths: Paths<'a>,
-    /// Whether every step must be done with allowed paths.
+    /// Whether every step must use allowed paths only.
     is_search: bool,
-    /// Those paths, step by step.
+    /// The paths of each step, in a search for a schedule.
     plan: Vec<Vec<Vec<Node>>>,
     /// How many flows or choices may still be tried.
     work: usize,
@@ -81,12 +80,12 @@ struct Spread<'a> {
     goes_on: &'a mut dyn FnMut() -> bool,
 }
 
-/// Whether some nodes can tell some others in one step.
+/// Whether some nodes can tell certain others in one step.
 enum Step {
-    /// Over these paths.
+    /// Yes, over these paths.
     Paths(Vec<Vec<Node>>),
     Impossible,
-    /// There are too many paths or channels to look at them all.
+    /// Unknown: there are too many paths or channels to look at all.
     Unknown,
 }
 
@@ -108,14 +107,14 @@ impl<'a> Spread<'a> {
         })
     }
 
-    /// One flow or choice more; `None` if that is too many, or there is no time.
+    /// Count one more flow or choice. `None` if there were too many, or `goes_on` denies.
     fn spend(&mut self) -> Option<()> {
         self.work = self.work.checked_sub(1)?;
         (!self.work.is_multiple_of(ASKS_EVERY) || (self.goes_on)()).then_some(())
     }
 
-    /// Whether those who are told can tell all others in so many steps; `None` if
-    /// that takes too long to find out. The depth is the number of steps.
+    /// Whether the told nodes can tell all others in this many steps; `None` if that takes too long
+    /// to find out. The depth is the number of steps.
     fn reaches_all(&mut self, told: &mut Vec<Node>, steps: usize) -> Option<bool> {
         let receivers = self.problem.receivers().iter().copied();
         let others: Vec<Node> = receivers.filter(|node| !told.contains(node)).collect();
@@ -133,7 +132,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Whether one step tells these; a search notes how.
+    /// Whether one step can tell these nodes. A search for a schedule notes the paths.
     fn tells(&mut self, told: &[Node], others: &[Node], is_last: bool) -> Option<bool> {
         if !is_last && !self.is_search {
             return Some(true);
@@ -146,7 +145,7 @@ impl<'a> Spread<'a> {
         Some(true)
     }
 
-    /// Go through the sets of `most` of the others that can be told at once.
+    /// Go through the sets of `most` other nodes that can be told in one step.
     fn chooses(
         &mut self,
         told: &mut Vec<Node>,
@@ -182,7 +181,7 @@ impl<'a> Spread<'a> {
         Some(false)
     }
 
-    /// How many of these can be told in one step.
+    /// How many of these nodes can be told in one step.
     fn told_at_most(&mut self, told: &[Node], others: &[Node]) -> Option<usize> {
         self.spend()?;
         let graph = self.problem.graph();
@@ -209,15 +208,14 @@ impl<'a> Spread<'a> {
             .map(|count| count as usize)
     }
 
-    /// Whether a channel leads away from one of these, where only shortest paths are
-    /// allowed.
+    /// Whether a channel leads away from one of these nodes, if only shortest paths are allowed.
     fn is_onward(&self, told: &[Node], from: Node, to: Node) -> bool {
         let hops = |start: Node, end: Node| self.paths.hops(start, end);
         let leads_on = |start: &Node| hops(*start, from).map(|hops| hops + 1) == hops(*start, to);
         self.problem.request().excess > 0 || told.iter().any(leads_on)
     }
 
-    /// Whether allowed paths from these to all of those fit into one step.
+    /// Whether allowed paths from the told nodes to all the others fit into one step.
     fn step(&mut self, told: &[Node], others: &[Node]) -> Option<Step> {
         let graph = self.problem.graph();
         if graph.channels().len() > u128::BITS as usize {
@@ -255,8 +253,8 @@ impl<'a> Spread<'a> {
         })
     }
 
-    /// Whether a way of each of those left is free; those with the fewest first. The
-    /// depth is the number of receivers.
+    /// Whether each remaining receiver has a free way. Receivers with the fewest ways come first.
+    /// The depth is the number of receivers.
     fn fits(
         &mut self,
         ways: &[Vec<Way>],
@@ -288,7 +286,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// A path and its channels, a bit each.
+/// A path and its channels, one bit for each.
 struct Way {
     channels: u128,
     path: Vec<Node>,

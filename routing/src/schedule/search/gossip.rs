@@ -1,10 +1,9 @@
-//! Greedy broadcasts: in every step, whoever can learn something learns it.
+//! Greedy broadcasts: in every step, each node that can learn a message learns it.
 //!
-//! First over single channels. Per receiver a matching gives its channels to the
-//! messages that it lacks and that a neighbour holds, the rarest first. Then, in the
-//! wormhole model, over the channels that are left: from any holder along the
-//! shortest free path that is allowed. It always comes to an end; what it finds is
-//! often the optimum and never proven to be.
+//! First come single channels. For each receiver, a matching assigns its channels to messages that
+//! it lacks and a neighbour holds, the rarest first. Then, in the wormhole model, come the
+//! remaining channels: from any holder along the shortest free path that is allowed. The method
+//! always ends. Its schedule is often optimal, but never proven to be.
 
 use binomesh_overlay::noise::Noise;
 
@@ -13,7 +12,7 @@ use super::super::problem::Problem;
 use super::super::topology::Node;
 use super::paths::{Paths, shuffle};
 
-/// A broadcast of several messages, as it goes.
+/// A broadcast of several messages under construction.
 pub(super) struct Gossip<'a> {
     problem: &'a Problem,
     paths: &'a Paths<'a>,
@@ -21,27 +20,27 @@ pub(super) struct Gossip<'a> {
     goes_on: &'a mut dyn FnMut() -> bool,
     is_late: bool,
     noise: Noise,
-    /// What is told: the origin and the block.
+    /// The messages: the origin and the block of each.
     tokens: Vec<(Node, usize)>,
-    /// By token and node, whether the node holds it since an earlier step.
+    /// For each token and node, whether the node holds it since an earlier step.
     holds: Vec<Vec<bool>>,
-    /// By token and node: whether the node is a receiver that does not hold the token
-    /// yet. Relays are never listed.
+    /// For each token and node, whether the node is a receiver without the token. Relays are never
+    /// listed.
     lacks: Vec<Vec<bool>>,
-    /// By token how many nodes hold it.
+    /// For each token how many nodes hold it.
     holders: Vec<usize>,
     missing: usize,
     moves: Vec<Move>,
 }
 
-/// What one step has left.
+/// The resources that one step has left.
 struct Step {
     number: usize,
     is_free: Vec<bool>,
     sends: Vec<bool>,
     receives: Vec<bool>,
     learnt: Vec<(usize, Node)>,
-    /// The same, by token and node.
+    /// For each token and node, whether the step tells the node.
     is_told: Vec<bool>,
 }
 
@@ -51,9 +50,9 @@ impl Step {
     }
 }
 
-/// Tell everybody everything; the steps that it took and the moves. `None` if it
-/// takes more than `most` steps. Once `goes_on` denies, longer paths are looked for only
-/// where nobody learns anything over single channels.
+/// Tell all receivers all messages. Returns the number of steps and the moves, or `None` if there
+/// are more than `most` steps. Once `goes_on` denies, longer paths are looked for only in steps in
+/// which single channels tell no node anything.
 pub(super) fn broadcast(
     problem: &Problem,
     paths: &Paths<'_>,
@@ -109,7 +108,7 @@ impl<'a> Gossip<'a> {
         }
     }
 
-    /// One step; whether anybody learnt anything.
+    /// Make one step. Returns whether a node learnt something.
     fn step(&mut self, number: usize) -> bool {
         let nodes = self.problem.graph().node_count();
         let mut step = Step {
@@ -138,13 +137,13 @@ impl<'a> Gossip<'a> {
         !step.learnt.is_empty()
     }
 
-    /// The tokens that nobody or few hold first, in random order among equals.
+    /// Sort tokens: those that the fewest nodes hold come first, in random order among equals.
     fn rarest(&mut self, tokens: &mut [usize]) {
         shuffle(tokens, &mut self.noise);
         tokens.sort_by_key(|token| self.holders[*token]);
     }
 
-    /// A matching of a receiver's channels and what it lacks.
+    /// Match the channels of a receiver with the tokens that it lacks.
     fn tell_over_channels(&mut self, to: Node, step: &mut Step) {
         let graph = self.problem.graph();
         let is_one_port = self.problem.request().ports == Ports::One;
@@ -176,8 +175,8 @@ impl<'a> Gossip<'a> {
         }
     }
 
-    /// Give a token a channel, moving others if need be. The depth is at most the
-    /// number of channels.
+    /// Give a token a channel, and move other tokens if necessary. The depth is at most the number
+    /// of channels.
     fn matches(
         &self,
         token: usize,
@@ -203,7 +202,7 @@ impl<'a> Gossip<'a> {
         false
     }
 
-    /// Who still lacks something, along free channels; the rarest first.
+    /// Tell nodes that still lack tokens along free channels, the rarest tokens first.
     fn tell_over_paths(&mut self, step: &mut Step) {
         let mut tokens: Vec<usize> = (0..self.tokens.len()).collect();
         self.rarest(&mut tokens);
@@ -226,7 +225,7 @@ impl<'a> Gossip<'a> {
         }
     }
 
-    /// A shortest free path from a holder, if it is short enough: backwards from the
+    /// A shortest free path from a holder, if it is short enough: searched backwards from the
     /// receiver, breadth first.
     fn free_path(&self, token: usize, to: Node, step: &Step) -> Option<Vec<Node>> {
         let graph = self.problem.graph();
@@ -267,8 +266,8 @@ impl<'a> Gossip<'a> {
         None
     }
 
-    /// Store-forward, and nobody who lacks anything has a neighbour that can help:
-    /// one node nearer to each.
+    /// In store-forward, if no node without a token has a neighbour that holds it: tell a node that
+    /// is one hop nearer to each.
     fn tell_relays(&mut self, step: &mut Step) {
         let graph = self.problem.graph();
         for token in 0..self.tokens.len() {
@@ -276,7 +275,7 @@ impl<'a> Gossip<'a> {
             let lacking: Vec<Node> = nodes.filter(|node| self.lacks[token][*node]).collect();
             for to in lacking {
                 let holders = (0..graph.node_count()).filter(|node| self.holds[token][*node]);
-                // Nodes from which no path leads there are left out.
+                // Holders without a path to the receiver are left out.
                 let holders = holders.filter_map(|node| Some((self.paths.hops(node, to)?, node)));
                 let Some((hops, from)) = holders.min() else {
                     continue;
@@ -318,7 +317,7 @@ impl<'a> Gossip<'a> {
     }
 }
 
-/// From a node along what comes next.
+/// The path from a node, following `next`.
 fn follow(from: Node, to: Node, next: &[Option<Node>]) -> Vec<Node> {
     let mut path = vec![from];
     let mut node = from;

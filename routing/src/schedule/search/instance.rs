@@ -22,21 +22,22 @@ use super::super::topology::Node;
 use super::paths::Paths;
 use super::symmetry::Group;
 
-/// A goal for how many paths are kept in all; each delivery has at least a few, so it
-/// is passed on large graphs. Guess.
+/// A goal for the number of paths that are kept. Each delivery has at least a few, so large graphs
+/// exceed it. Guess: with fewer paths good schedules may be missed, with more a search takes more
+/// memory and time.
 const PATHS_GOAL: usize = 1 << 18;
-/// A goal for how many nodes all of these paths have, so that long ones take no more than
-/// some 300 MB. It is passed only where a single path per delivery does.
+/// A goal for the number of nodes of all kept paths, so that long paths take no more than some 300
+/// MB. It is exceeded only if a single path per delivery does so.
 const PATH_NODES_GOAL: usize = 1 << 25;
-/// Whether to go on is asked once in so many deliveries or pairs of nodes.
+/// `goes_on` is asked once in this many deliveries or pairs of nodes.
 const ASKS_EVERY: usize = 64;
 
-/// One delivery.
+/// A delivery that a search places.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) token: usize,
     pub(super) to: Node,
-    /// Its choices: a range in [`Instance::choices`].
+    /// The choices of the item: a range in [`Instance::choices`].
     first: u32,
     end: u32,
 }
@@ -47,52 +48,52 @@ impl Item {
     }
 }
 
-/// Who tells, and what that takes: where the path and its resources end in the lists of
-/// all. They begin where those of the choice before end.
+/// A choice: a path, which begins at the node that tells, and the resources that it takes. Both are
+/// in the lists of all choices; here is where they end. They begin where those of the choice before
+/// end.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     nodes_end: u32,
     resources_end: u32,
-    /// How many channels it has more than a shortest path.
+    /// How many channels the path has more than a shortest one.
     extra: u32,
 }
 
-/// Paths that are to be among the choices, by their ends.
+/// Paths that shall be among the choices, by their ends.
 pub(super) type KnownPaths = BTreeMap<(Node, Node), Vec<Vec<Node>>>;
 
-/// From when on the sender of a choice can send.
+/// When the sender of a choice can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Teller {
-    /// It has the message from the start.
+    /// From the start: it is the origin.
     Origin,
-    /// It learns it by this item.
+    /// After this item, which tells it the message.
     Item(usize),
-    /// It never has it.
+    /// Never: it does not get the message.
     Nobody,
 }
 
-/// A problem, ready to be searched.
+/// A problem, prepared for a search.
 pub(super) struct Instance {
     pub(super) items: Vec<Item>,
     pub(super) resources: usize,
     choices: Vec<Choice>,
-    /// The nodes of all paths; a number of a node has 16 bits.
+    /// The nodes of all paths. The number of a node fits into 16 bits.
     path_nodes: Vec<u16>,
     /// The resources of all paths.
     path_resources: Vec<u32>,
-    /// What is sent: the origin and the block.
+    /// The messages: the origin and the block of each.
     tokens: Vec<(Node, usize)>,
     is_broadcast: bool,
-    /// Broadcast: by token and node the item that tells the node.
+    /// In a broadcast, for each token and node, the item that tells the node.
     item_of: Vec<Option<usize>>,
     nodes: usize,
     group: Group,
 }
 
 impl Instance {
-    /// The deliveries of a problem, one for each orbit of a group that leaves the
-    /// problem as it is. Once `goes_on` denies, each that is left has a single path per
-    /// sender.
+    /// The deliveries of a problem, one for each orbit of a group that leaves the problem
+    /// unchanged. Once `goes_on` denies, each remaining delivery has a single path per sender.
     pub(super) fn new(
         problem: &Problem,
         paths: &Paths<'_>,
@@ -146,7 +147,7 @@ impl Instance {
         nodes.iter().map(|node| Node::from(*node))
     }
 
-    /// What a choice takes for its step.
+    /// The resources that a choice takes in its step.
     pub(super) fn resources_of(&self, choice: usize) -> &[u32] {
         let start = choice
             .checked_sub(1)
@@ -164,13 +165,13 @@ impl Instance {
         self.tokens[self.items[item].token].0
     }
 
-    /// Whether receivers pass on what they got.
+    /// Whether receivers pass on the messages that they got.
     pub(super) const fn is_broadcast(&self) -> bool {
         self.is_broadcast
     }
 
-    /// Whether every item has a choice. With symmetries some may have none: all of
-    /// their paths are in conflict with their own images.
+    /// Whether every item has a choice. With symmetries, an item has none if all of its paths are
+    /// in conflict with their own images.
     pub(super) fn has_choices(&self) -> bool {
         (0..self.items.len()).all(|item| {
             let mut choices = self.items[item].choices();
@@ -178,7 +179,7 @@ impl Instance {
         })
     }
 
-    /// From when on an item can be told by this choice.
+    /// When the sender of this choice can send the item's message.
     pub(super) fn teller(&self, item: usize, choice: usize) -> Teller {
         let from = self.path(choice).next().unwrap_or(0);
         let token = self.items[item].token;
@@ -192,8 +193,8 @@ impl Instance {
         }
     }
 
-    /// The item of each (origin, block, receiver). With symmetries one item stands for
-    /// several deliveries, and only the one it is written as is listed.
+    /// The item of each (origin, block, receiver). With symmetries one item stands for several
+    /// deliveries, and is listed only under the delivery that it is written as.
     pub(super) fn find(&self) -> BTreeMap<(Node, usize, Node), usize> {
         let items = self.items.iter().enumerate();
         let keys = items.map(|(item, one)| {
@@ -203,7 +204,7 @@ impl Instance {
         keys.collect()
     }
 
-    /// The moves of a schedule that gives each item a choice and a step from 0.
+    /// The moves of a schedule that gives each item a choice and a step, from 0.
     pub(super) fn moves(&self, problem: &Problem, genes: &[(usize, usize)]) -> Vec<Move> {
         let mut moves = Vec::new();
         for (item, (choice, step)) in self.items.iter().zip(genes) {
@@ -233,8 +234,8 @@ impl Instance {
         }
     }
 
-    /// The choices of a receiver are the same whatever it is told. Senders come first and
-    /// then the nearest nodes, as there may be room for the paths from a few alone.
+    /// Add the choices of all receivers. They are the same for every message. Senders come first
+    /// and then the nearest nodes, since there may be room only for the paths from a few.
     fn add_broadcast(&mut self, problem: &Problem, ways: &mut Ways<'_, '_>) {
         let receivers = problem.receivers();
         let mut tellers = [problem.senders(), receivers].concat();
@@ -295,21 +296,21 @@ impl Instance {
     }
 }
 
-/// Where paths come from.
+/// The source of the paths for an instance.
 struct Ways<'a, 'b> {
     paths: &'a Paths<'b>,
     needs: Needs<'a>,
     known: &'a KnownPaths,
     noise: Noise,
     goes_on: &'a mut dyn FnMut() -> bool,
-    /// Whether it denied.
+    /// Whether `goes_on` denied.
     is_late: bool,
     asked: usize,
 }
 
 impl Ways<'_, '_> {
-    /// At most `most` paths of in all about `nodes_most` nodes, at least one; those known
-    /// before besides.
+    /// At most `most` paths with about `nodes_most` nodes together, at least one path, and the
+    /// paths that were known before.
     fn between(&mut self, from: Node, to: Node, most: usize, nodes_most: usize) -> Vec<Vec<Node>> {
         self.asked += 1;
         if self.asked.is_multiple_of(ASKS_EVERY) && !self.is_late {
@@ -330,13 +331,13 @@ impl Ways<'_, '_> {
     }
 }
 
-/// What paths need.
+/// The resources that paths need.
 struct Needs<'a> {
     problem: &'a Problem,
-    /// By channel the number of its orbit.
+    /// For each channel the number of its orbit.
     channels: Vec<u32>,
     channel_orbits: usize,
-    /// By node the number of its orbit.
+    /// For each node the number of its orbit.
     nodes: Vec<u32>,
     node_orbits: usize,
 }
@@ -384,7 +385,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// `None` if the path is in conflict with one of its own images.
+    /// The resources of a path; `None` if it is in conflict with one of its own images.
     fn of(&self, path: &[Node]) -> Option<Vec<u32>> {
         let graph = self.problem.graph();
         let channels = path.windows(2).map(|pair| graph.channel(pair[0], pair[1]));

@@ -13,10 +13,10 @@
 //! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
 //! | `umda` | what the paper's evolutionary search finds | as `tabu` |
 //!
-//! A construction or a greedy method gives a first schedule. Then the others try the lower bound and
-//! one step less than the best so far, in turn, with ever more patience, until the
-//! bound is met or the caller has had enough ([EVO] §3.3 raises the number of steps
-//! instead, and has nothing to show before it is done).
+//! A construction or a greedy method gives a first schedule. Then the other methods try the lower
+//! bound and one step less than the best so far, in turn, with growing patience. They end when the
+//! bound is met or the caller stops them. ([EVO] §3.3 raises the number of steps instead, and has
+//! no schedule before it ends.)
 
 mod bag;
 mod circulant;
@@ -46,25 +46,25 @@ pub use evolution::{Evolution, evolve};
 use super::plan::Schedule;
 use super::problem::Problem;
 
-/// Which search found a schedule.
+/// The method that found a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// A flow through copies of the graph; exact.
     Flow,
-    /// Tries every largest set of nodes that one step can reach; may miss a schedule.
+    /// A trial of every largest set of nodes that one step can reach; may miss a schedule.
     Exhaustion,
     /// The circulant pattern of Träff.
     Circulant,
     /// Trees that share no channel.
     Trees,
-    /// Whoever can learn something in a step learns it.
+    /// Greedy broadcast: each node that can learn a message in a step learns it.
     Gossip,
-    /// Every message in the first step with room.
+    /// Greedy scatter: every message in the first step with room.
     Packing,
-    /// The messages with the farthest to go move first.
+    /// Greedy scatter: the messages with the farthest way move first.
     Relay,
-    /// Tabu search.
+    /// Tabu search, one delivery at a time.
     Tabu,
     /// Tabu search for a schedule that looks the same under symmetries.
     Orbits,
@@ -89,14 +89,14 @@ impl fmt::Display for Method {
     }
 }
 
-/// How to search.
+/// The options of a search.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Fixes all that is drawn: the same seed, start and number of evaluations give
-    /// the same schedule.
+    /// The seed of all random numbers: the same seed, start and number of evaluations give the same
+    /// schedule.
     pub seed: u64,
-    /// A schedule to begin from, such as that of the graph before a fault. What it
-    /// says of channels that are gone is left out.
+    /// A schedule to begin from, such as that of the graph before a fault. Its moves over channels
+    /// that are gone are left out.
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
     /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search
@@ -104,17 +104,17 @@ pub struct Options {
     /// Where the method can do nothing, the flow, a greedy method or, for
     /// [`Method::Orbits`], tabu search takes its place.
     pub method: Option<Method>,
-    /// Stop at the first occasion after so many evaluations: (path, step) pairs that
-    /// tabu search weighed, or chromosomes.
+    /// Stop soon after this many evaluations: (path, step) pairs that tabu search weighed, or
+    /// chromosomes.
     pub evaluations_max: u64,
-    /// A schedule of so many steps is good enough, even if the lower bound is less.
+    /// A schedule of this many steps is good enough, even if the lower bound is less.
     pub steps_enough: u32,
     /// The lower bound, if it is known; else it is computed.
     pub lower_bound: Option<u32>,
 }
 
 impl Options {
-    /// From scratch, with all methods and no limit but the caller's.
+    /// Options for a search from scratch, with all methods and no limit but the caller's.
     pub const fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -127,23 +127,23 @@ impl Options {
     }
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The steps of the best schedule so far, if there is one.
     pub steps: Option<u32>,
-    /// No schedule has fewer.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// The steps of the schedule that is being looked for.
+    /// The number of steps that is tried now.
     pub trying: u32,
-    /// By this method; none while the lower bound is computed.
+    /// The method that tries; none while the lower bound is computed.
     pub method: Option<Method>,
-    /// How much was evaluated so far.
+    /// How many evaluations were made so far.
     pub evaluations: u64,
 }
 
 impl Progress {
-    /// While the lower bound is computed.
+    /// The progress while the lower bound is computed.
     pub const BEFORE_SEARCH: Self = Self {
         steps: None,
         lower_bound: 1,
@@ -153,18 +153,18 @@ impl Progress {
     };
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The best schedule.
+    /// The best schedule that was found.
     pub schedule: Schedule,
-    /// No schedule has fewer steps.
+    /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// What found it.
+    /// The method that found it.
     pub method: Method,
-    /// How much was evaluated: see [`Options::evaluations_max`].
+    /// How many evaluations were made: see [`Options::evaluations_max`].
     pub evaluations: u64,
-    /// How much was evaluated before this schedule was found.
+    /// How many evaluations were made before this schedule was found.
     pub reached_after: u64,
 }
 
@@ -180,9 +180,9 @@ impl Found {
 #[error("no schedule was found; give more time, or another method")]
 pub struct NotFound;
 
-/// The best schedule that is found before `goes_on` denies. `goes_on` is called often,
-/// also while the bound is computed, which may stay lower if it denies then. What it does
-/// not interrupt is `circulant` and a first greedy schedule, so that there is one.
+/// The best schedule that is found before `goes_on` denies. `goes_on` is called often, also while
+/// the bound is computed; if it denies then, the bound may be lower. It interrupts neither
+/// `circulant` nor a first greedy schedule, so there is always a schedule if one of these applies.
 pub fn find(
     problem: &Problem,
     options: &Options,

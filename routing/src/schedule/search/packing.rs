@@ -9,9 +9,9 @@ use super::instance::Instance;
 use super::paths::{Paths, shuffle};
 use super::tabu::Gene;
 
-/// First fit: those with the longest paths first, each in the earliest step in which
-/// one of its paths is free. The number of steps and the genes. Once `goes_on` denies,
-/// only the last few steps are looked at.
+/// First fit: the items with the longest paths come first, each in the earliest step in which one
+/// of its paths is free. Returns the number of steps and the genes. Once `goes_on` denies, only the
+/// last few steps are looked at.
 pub(super) fn first_fit(
     instance: &Instance,
     seed: u64,
@@ -46,14 +46,14 @@ pub(super) fn first_fit(
     (steps, genes)
 }
 
-/// By resource a bit for each step in which it is in use, in words of 64; words that are
-/// not there are 0.
+/// For each resource a bit for each step in which it is in use, in words of 64. Missing words are
+/// 0.
 struct Room {
     busy: Vec<Vec<u64>>,
 }
 
 impl Room {
-    /// The first step from this word on in which all of these are free.
+    /// The first step, from this word on, in which all of these resources are free.
     fn first_free_step(&self, resources: &[u32], first_word: usize) -> usize {
         let in_use = |one: &u32, word| self.busy[*one as usize].get(word).copied().unwrap_or(0);
         let mut word = first_word;
@@ -77,9 +77,9 @@ impl Room {
     }
 }
 
-/// Store-forward, all to all: in each step the messages with the farthest to go move
-/// first, over any free channel that brings them nearer. The number of steps and the
-/// moves; `None` if it takes more than `most` steps.
+/// An all-to-all scatter in store-forward: in each step the messages with the farthest way move
+/// first, over any free channel that brings them nearer. Returns the number of steps and the moves,
+/// or `None` if there are more than `most` steps.
 pub(super) fn relay(
     problem: &Problem,
     paths: &Paths<'_>,
@@ -89,7 +89,7 @@ pub(super) fn relay(
     let graph = problem.graph();
     let is_one_port = problem.request().ports == Ports::One;
     let mut noise = Noise::new(seed);
-    // Where each message is, with its origin and destination.
+    // The place of each message, with its origin and destination.
     let mut waiting: Vec<(Node, (Node, Node))> = problem
         .pairs()
         .map(|(from, to)| (from, (from, to)))

@@ -5,11 +5,10 @@ use binomesh_overlay::noise::Noise;
 use super::super::problem::Problem;
 use super::super::topology::{Node, Topology};
 
-/// Looking for all paths of one length between two nodes stops after so many nodes,
-/// a node counted each time that a path comes to it.
+/// The search for all paths of one length between two nodes ends after this many visits of nodes.
 const VISITS_MAX: usize = 4000;
 
-/// Hops from each node to each.
+/// The distances between all nodes of a problem's graph.
 pub(super) struct Paths<'a> {
     graph: &'a Topology,
     hops: Vec<Vec<Option<usize>>>,
@@ -17,7 +16,7 @@ pub(super) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// The paths that are allowed in a problem.
+    /// The paths that a problem allows.
     pub(super) fn new(problem: &'a Problem) -> Self {
         let graph = problem.graph();
         let hops = (0..graph.node_count()).map(|node| graph.distances_from(node));
@@ -28,12 +27,12 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// How many hops a shortest path has.
+    /// The number of hops of a shortest path.
     pub(super) fn hops(&self, from: Node, to: Node) -> Option<usize> {
         self.hops[from][to]
     }
 
-    /// Whether a path between healthy nodes is simple and no longer than is allowed.
+    /// Whether a path between healthy nodes is simple and short enough.
     pub(super) fn allows(&self, path: &[Node]) -> bool {
         let (Some(from), Some(to)) = (path.first(), path.last()) else {
             return false;
@@ -43,9 +42,9 @@ impl<'a> Paths<'a> {
         is_simple && hops.is_some_and(|hops| path.len() <= hops + self.excess + 1)
     }
 
-    /// At most `most` paths, short ones first; drawn where there are more. With
-    /// whether the search gave up, so that paths may be missing even if there are
-    /// fewer than `most`.
+    /// At most `most` paths, short ones first; if there are more, some are drawn. Also returns
+    /// whether the search gave up, so that paths may be missing even if there are fewer than
+    /// `most`.
     pub(super) fn between(
         &self,
         from: Node,
@@ -82,7 +81,7 @@ struct Walk<'a, 'b> {
     to: Node,
     most: usize,
     visits: usize,
-    /// Whether there were no visits left where the way went on.
+    /// Whether the search ran out of visits.
     gave_up: bool,
     way: Vec<Node>,
     found: &'a mut Vec<Vec<Node>>,
@@ -90,8 +89,8 @@ struct Walk<'a, 'b> {
 }
 
 impl Walk<'_, '_> {
-    /// Complete the way from its last node with so many hops. The depth is at most
-    /// the number of nodes.
+    /// Extend the path from its last node by this many hops. The depth is at most the number of
+    /// nodes.
     fn extend(&mut self, node: Node, left: usize) {
         if node == self.to {
             if left == 0 {
@@ -133,7 +132,7 @@ pub(super) fn shuffle<T>(list: &mut [T], noise: &mut Noise) {
     }
 }
 
-/// A random number below `count`, and 0 below 0.
+/// A random number below `count`; 0 if `count` is 0.
 pub(super) fn below(count: usize, noise: &mut Noise) -> usize {
     (noise.next() % count.max(1) as u64) as usize
 }
@@ -160,7 +159,7 @@ mod tests {
         };
         assert_eq!(count(0, 0, 15), 20);
         assert_eq!(count(0, 0, 3), 1);
-        // Down and up again in columns 0 to 1, 1 to 2, ..: six ways of two hops more.
+        // Down and up again in columns 0 to 1, 1 to 2, and so on: six ways with two more hops.
         assert_eq!(count(2, 0, 3), 7);
     }
 }

@@ -25,8 +25,8 @@ pub(in super::super) enum Ways {
     Any,
 }
 
-/// The least number of steps in which a flow serves all receivers, from `first` up. Once
-/// `goes_on` denies, a number that is not too large.
+/// The least number of steps in which a flow serves all receivers, from `first` up. Once `goes_on`
+/// denies, a number that is certainly not too large.
 pub(in super::super) fn least_steps(
     problem: &Problem,
     ways: Ways,
@@ -35,14 +35,14 @@ pub(in super::super) fn least_steps(
 ) -> usize {
     let enough = problem.receivers().len() + problem.graph().node_count();
     let mut steps = first.max(1);
-    // One message per step along a tree always does.
+    // One message per step along a tree is always possible.
     while steps < enough && is_served(problem, ways, steps, goes_on) == Some(false) {
         steps += 1;
     }
     steps
 }
 
-/// Whether a flow serves all receivers in so many steps; `None` if `goes_on` denied.
+/// Whether a flow serves all receivers in this many steps; `None` if `goes_on` denied.
 fn is_served(
     problem: &Problem,
     ways: Ways,
@@ -54,8 +54,8 @@ fn is_served(
     Some(raised as usize == problem.pairs().count())
 }
 
-/// The moves of a schedule in so many steps, if there is one and `goes_on` does not deny.
-/// With [`Ways::Any`] its paths may be longer than the problem allows; the caller checks.
+/// The moves of a schedule in this many steps, if there is one and `goes_on` does not deny. With
+/// [`Ways::Any`] its paths may be longer than the problem allows; the caller checks that.
 pub(in super::super) fn moves(
     problem: &Problem,
     ways: Ways,
@@ -75,15 +75,15 @@ pub(in super::super) fn moves(
     Some(moves)
 }
 
-/// The network and where its edges belong.
+/// The network of a flow, and what its edges stand for.
 struct Flow {
     network: Network,
     source: usize,
     sink: usize,
-    /// Per step and channel its edge, if the channel may be used.
+    /// For each step and channel its edge, if the channel may be used.
     channels: Vec<Vec<Option<usize>>>,
-    /// Wormhole: per step and node the edge over which a message ends there.
-    /// Store-forward: per step and node the edge over which messages wait.
+    /// Wormhole: for each step and node, the edge over which a message ends there. Store-forward:
+    /// for each step and node, the edge over which messages wait there.
     stays: Vec<Vec<Option<usize>>>,
 }
 
@@ -105,7 +105,7 @@ impl Flow {
         flow
     }
 
-    /// Wormhole: one copy of the graph per step.
+    /// Wormhole: add one copy of the graph per step.
     fn add_copies(&mut self, problem: &Problem, ways: Ways, steps: usize) {
         let graph = problem.graph();
         let origin = problem.source().unwrap_or(0);
@@ -139,7 +139,7 @@ impl Flow {
         }
     }
 
-    /// Store-forward: a node of each time 0 ..= `steps`, and what it does between.
+    /// Store-forward: add a node for each time 0 ..= `steps`, and the moves between these times.
     fn add_time(&mut self, problem: &Problem, steps: usize) {
         let graph = problem.graph();
         let origin = problem.source().unwrap_or(0);
@@ -195,7 +195,7 @@ impl Flow {
                     };
                     left[*channel] = false;
                     node = graph.channels()[*channel].1;
-                    // A flow may run in a circle, a message need not.
+                    // A flow may run in a circle; a message need not, so the circle is cut out.
                     if let Some(place) = path.iter().position(|before| *before == node) {
                         path.truncate(place);
                     }
@@ -207,7 +207,7 @@ impl Flow {
         moves
     }
 
-    /// Follow each message through time.
+    /// Follow each message through the steps.
     fn relayed_moves(&self, problem: &Problem, source: Node) -> Vec<Move> {
         let graph = problem.graph();
         let units = |edges: &Vec<Option<usize>>| -> Vec<u32> {
@@ -220,7 +220,7 @@ impl Flow {
         let mut stays: Vec<Vec<u32>> = self.stays.iter().map(units).collect();
         let mut moves = Vec::new();
         for _ in 0..problem.pairs().count() {
-            // The nodes it comes to, each with the step in which it comes.
+            // The nodes of the way, each with the step in which the message comes there.
             let mut way = vec![(source, 0)];
             let mut node = source;
             for step in 0..channels.len() {

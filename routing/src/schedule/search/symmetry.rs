@@ -1,10 +1,10 @@
-//! Symmetries of a graph: a search for one schedule instead of many.
+//! Symmetries of a graph, which turn a search for many deliveries into one for few.
 //!
-//! A symmetry renames the nodes so that channels stay channels. If a group of them
-//! moves every node (none but the identity keeps any node in place), a schedule that
-//! looks the same under all of the group is fixed by one delivery of each orbit: in
-//! BMG(64), turned by every number of places, by those of node 0. The search is
-//! smaller by the size of the group, and what it finds is a schedule like any other.
+//! A symmetry renames the nodes so that channels stay channels. Take a group of them in which only
+//! the identity keeps any node in place. A schedule that looks the same under the whole group is
+//! fixed by one delivery of each orbit: in BMG(64), turned by every number of places, by the
+//! deliveries of node 0. The search is smaller by the size of the group, and its result is an
+//! ordinary schedule.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use super::super::problem::Problem;
 use super::super::topology::{Node, Topology};
 use super::paths::{below, shuffle};
 
-/// The most nodes of a graph whose symmetries are looked for: the tests for
-/// adjacency take their square.
+/// The most nodes of a graph whose symmetries are looked for. The tests for adjacency take the
+/// square of this number.
 const NODES_MAX: usize = 256;
 /// How many nodes the search for one symmetry tries.
 const TRIES_MAX: usize = 20_000;
-/// How many nodes the searches for all of them try: a second or so.
+/// How many nodes the searches for all symmetries try: a second or so.
 const TRIES_IN_ALL: usize = 400_000;
 /// How many random symmetries are drawn.
 const DRAWS: usize = 400;
@@ -29,12 +29,12 @@ const GROUPS_MAX: usize = 48;
 /// A group of symmetries in which only the identity keeps a node in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Each as the image of every node; the identity is the first.
+    /// The symmetries, each as the image of every node. The identity is the first.
     elements: Vec<Vec<Node>>,
 }
 
 impl Group {
-    /// The identity alone.
+    /// The group of the identity alone.
     pub(super) fn trivial(nodes: usize) -> Self {
         Self {
             elements: vec![(0..nodes).collect()],
@@ -51,9 +51,8 @@ impl Group {
         self.elements.iter().all(|image| image[node] >= node)
     }
 
-    /// Distinct groups, the largest first; the trivial one is not among them. Empty
-    /// unless all healthy nodes send and receive. Once `goes_on` denies, those found so
-    /// far.
+    /// Distinct groups, the largest first, without the trivial one. Empty unless all healthy nodes
+    /// send and receive. Once `goes_on` denies, those that were found so far.
     pub(super) fn of(problem: &Problem, seed: u64, goes_on: &mut dyn FnMut() -> bool) -> Vec<Self> {
         let graph = problem.graph();
         let is_possible = problem.is_complete() && problem.source().is_none();
@@ -70,7 +69,7 @@ impl Group {
             let Some(drawn) = search.symmetry(image, &mut tries, &mut noise) else {
                 continue;
             };
-            // Half of the time the largest group so far is made larger.
+            // Half of the time, the largest group so far is extended.
             let largest = groups.iter().max_by_key(|group| group.elements.len());
             let base = match below(4, &mut noise) {
                 0 => None,
@@ -83,7 +82,7 @@ impl Group {
                 if !goes_on() {
                     break;
                 }
-                // What it has already makes it no larger.
+                // A symmetry that the group has already does not extend it.
                 if base.elements.contains(&power) {
                     continue;
                 }
@@ -99,7 +98,7 @@ impl Group {
         groups
     }
 
-    /// The least group with this symmetry in it, if it still moves every node.
+    /// The least group that contains this group and the symmetry, if it still moves every node.
     fn with(&self, symmetry: &[Node], healthy: &[Node]) -> Option<Self> {
         let mut elements = BTreeSet::new();
         let mut waiting = vec![self.elements[0].clone()];
@@ -124,12 +123,12 @@ impl Group {
     }
 }
 
-/// First one, then the other.
+/// The symmetry that does `first`, then `then`.
 fn after(first: &[Node], then: &[Node]) -> Vec<Node> {
     first.iter().map(|node| then[*node]).collect()
 }
 
-/// The symmetry and its powers, up to the identity or as many as there are nodes.
+/// The powers of a symmetry, up to the identity or at most `most`.
 fn powers(symmetry: &[Node], most: usize) -> Vec<Vec<Node>> {
     let mut powers = vec![symmetry.to_vec()];
     let mut last = symmetry.to_vec();
@@ -146,7 +145,7 @@ fn powers(symmetry: &[Node], most: usize) -> Vec<Vec<Node>> {
 /// A search for symmetries by trying images node by node.
 struct Search<'a> {
     graph: &'a Topology,
-    /// The healthy nodes, each after the first with a neighbour before it.
+    /// The healthy nodes in an order in which each, after the first, has an earlier neighbour.
     order: Vec<Node>,
     is_joined: Vec<bool>,
 }
@@ -175,14 +174,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A random symmetry that takes the first node there; at most `left` tries.
+    /// A random symmetry that maps the first node to `there`, with at most `left` tries.
     fn symmetry(&self, there: Node, left: &mut usize, noise: &mut Noise) -> Option<Vec<Node>> {
         if self.order.len() != self.graph.healthy_nodes().count() {
             return None;
         }
         let mut images: Vec<Node> = (0..self.graph.node_count()).collect();
         let mut taken = vec![false; images.len()];
-        // Per node in order the images still to be tried.
+        // For each node in order, the images that are still to be tried.
         let mut open = vec![vec![there]];
         let mut tries = TRIES_MAX;
         while let Some(place) = open.len().checked_sub(1) {
@@ -207,7 +206,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Neighbours of the image of a neighbour.
+    /// Possible images of a node: neighbours of the image of an earlier neighbour.
     fn candidates(&self, place: usize, images: &[Node], noise: &mut Noise) -> Vec<Node> {
         let node = self.order[place];
         let before = self.order[..place].iter();
@@ -238,7 +237,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Nodes with a channel to or from this one, each once.
+/// The nodes with a channel to or from this one, each once.
 fn neighbours(graph: &Topology, node: Node) -> Vec<Node> {
     let out = graph
         .out(node)

@@ -1,12 +1,11 @@
 //! Tabu search for a schedule in a given number of steps.
 //!
-//! Every delivery has a choice and a step from the beginning; what counts is
-//! conflicts, as in [EVO] §3.3, and senders who do not hold the message yet. One
-//! delivery in trouble at a time takes the choice and step with the least trouble,
-//! other than those it had lately.
+//! Every delivery has a choice and a step from the beginning. The search reduces the number of
+//! conflicts, as in [EVO] §3.3, and of senders that do not hold the message yet. In each move a
+//! delivery in trouble gets the choice and step with the least trouble, except for recent ones.
 //!
-//! Departure: [EVO] repairs inadmissible broadcast trees (§3.4); here a sender
-//! without the message is a kind of conflict, and disappears like one.
+//! Departure: [EVO] repairs inadmissible broadcast trees (§3.4). Here a sender without the message
+//! is a kind of conflict, and is removed like one.
 
 use binomesh_overlay::noise::Noise;
 
@@ -14,22 +13,23 @@ use super::bag::Bag;
 use super::instance::{Instance, Teller};
 use super::paths::below;
 
-/// A choice and a step from 0.
+/// The choice of an item, and its step from 0.
 pub(super) type Gene = (usize, usize);
 
-/// What a channel used twice counts, beside 1 for each channel that a path has more
-/// than the shortest one: of two ways with as many conflicts the shorter one leaves
+/// The weight of a channel that is used twice. Each channel of a path beyond the shortest length
+/// has weight 1, so that of two paths with equal conflicts the shorter one is preferred: it leaves
 /// more room.
 const CROWDED: u32 = 4;
-/// What a sender without the message counts.
+/// The weight of a sender without the message.
 const LATE: u32 = 2 * CROWDED;
-/// How many (delivery, choice, step) are remembered as tabu at least and at most: some per
-/// (delivery, step), as clearing more takes longer than a small search. Two may share a
-/// place, which does no harm.
+/// The least and the largest size of the memory of tabu (delivery, choice, step): a few entries per
+/// (delivery, step), since clearing more takes longer than a small search. Two may share an entry,
+/// which does no harm.
 const MEMORY: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 18;
-/// How many are remembered per (delivery, step). Guess.
+/// How many entries there are per (delivery, step). Guess: with fewer, more gene changes share an
+/// entry and are tabu by mistake.
 const MEMORY_PER_CELL: usize = 8;
-/// Whether to go on is asked once in so many evaluations.
+/// `goes_on` is asked once in this many evaluations.
 const PATIENCE: u64 = 1 << 16;
 
 /// A search for one number of steps.
@@ -37,30 +37,30 @@ pub(super) struct Tabu<'a> {
     instance: &'a Instance,
     steps: usize,
     genes: Vec<Gene>,
-    /// By resource and step how many items use it.
+    /// For each resource and step, how many items use it.
     load: Vec<u32>,
-    /// The same, with the items.
+    /// For each resource and step, the items that use it.
     users: Vec<Vec<u32>>,
-    /// By resource a bit for each step in which it is in use, in words of 64.
+    /// For each resource a bit for each step in which it is in use, in words of 64.
     busy: Vec<u64>,
     words: usize,
     /// Resources and steps in use more than once.
     crowded: Bag,
     /// Items whose sender does not hold the message in time.
     late: Bag,
-    /// By item: the items whose sender is the node that this item tells. They must
-    /// come in a later step than it.
+    /// For each item, the items whose sender is the node that this item tells. They must come in a
+    /// later step.
     told_by: Vec<Vec<u32>>,
     tabu: Vec<u64>,
     moves: u64,
     noise: Noise,
-    /// How many (choice, step) were weighed.
+    /// How many pairs (choice, step) were weighed.
     pub(super) evaluations: u64,
 }
 
 impl<'a> Tabu<'a> {
-    /// A search that begins with these genes. A delivery whose gene is absent, out of
-    /// range or in want of a sender goes where it is in nobody's way, or least so. If no
+    /// A search that begins with these genes. A delivery without a gene, with one out of range, or
+    /// with a sender that lacks the message is placed where it causes the least trouble. If no
     /// genes are given, all are drawn.
     pub(super) fn new(
         instance: &'a Instance,
@@ -102,12 +102,12 @@ impl<'a> Tabu<'a> {
         tabu
     }
 
-    /// How many numbers of a resource and step a search keeps lists for.
+    /// How many lists a search keeps: one for each resource and step.
     pub(super) const fn cells(instance: &Instance, steps: usize) -> usize {
         instance.resources.saturating_mul(steps)
     }
 
-    /// Keep the old deliveries that still hold, then place the others.
+    /// Keep the old deliveries that still hold, then place the other ones.
     fn begin_from(&mut self, start: &[Option<Gene>]) {
         let mut is_placed = vec![false; self.genes.len()];
         let mut order: Vec<usize> = (0..self.genes.len()).collect();
@@ -118,7 +118,7 @@ impl<'a> Tabu<'a> {
                 .flatten()
                 .map_or(usize::MAX, |gene| gene.1)
         };
-        // A sender was told in an earlier step, if it was told at all.
+        // In this order a sender comes before the deliveries that it makes in later steps.
         order.sort_by_key(step_of);
         let mut broken = Vec::new();
         for item in order {
@@ -145,7 +145,7 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// Whether the sender of a choice has the message before a step.
+    /// Whether the sender of a choice holds the message before a step.
     fn holds(&self, item: usize, choice: usize, step: usize, is_placed: &[bool]) -> bool {
         match self.instance.teller(item, choice) {
             Teller::Origin => true,
@@ -154,9 +154,9 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// A choice and step without any conflict, the last step first: there most nodes have
-    /// the message, and steps that the old schedule did not have are empty. The free steps
-    /// of a path are read off at once, so a path counts as one evaluation.
+    /// A choice and step without any conflict, the last step first. In late steps most nodes hold
+    /// the message, and steps that the old schedule did not have are empty. All free steps of a
+    /// path are found at once, so a path counts as one evaluation.
     fn free_gene(&mut self, item: usize, is_placed: &[bool]) -> Option<Gene> {
         let mut last: Option<Gene> = None;
         for choice in self.instance.items[item].choices() {
@@ -172,7 +172,7 @@ impl<'a> Tabu<'a> {
         last
     }
 
-    /// The last step in which nobody uses any resource of a choice.
+    /// The last step in which no item uses any resource of a choice.
     fn last_free_step(&self, choice: usize) -> Option<usize> {
         let resources = self.instance.resources_of(choice);
         let mut words = (0..self.words).rev();
@@ -191,8 +191,8 @@ impl<'a> Tabu<'a> {
         self.put(item, gene);
     }
 
-    /// Search until there is no conflict, `most` evaluations are made or `goes_on`
-    /// denies. Whether there is a schedule.
+    /// Search until there is no conflict, `most` evaluations are made or `goes_on` denies. Returns
+    /// whether there is a schedule.
     pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let (mut next_question, mut told) = (PATIENCE, 0);
         loop {
@@ -212,7 +212,8 @@ impl<'a> Tabu<'a> {
             let item = self.pick(trouble);
             self.improve(item);
             self.moves += 1;
-            // An item of a single choice costs nothing to weigh, and must end as well.
+            // An item with a single choice costs nothing to weigh, and the loop must end for it as
+            // well.
             self.evaluations += 1;
         }
     }
@@ -222,7 +223,7 @@ impl<'a> Tabu<'a> {
         &self.genes
     }
 
-    /// An item in trouble.
+    /// Draw an item in trouble.
     fn pick(&mut self, trouble: usize) -> usize {
         let place = below(trouble, &mut self.noise);
         match self.crowded.get(place) {
@@ -249,7 +250,8 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// The least trouble that is not tabu; the least at all if everything is.
+    /// The gene with the least trouble that is not tabu; if all are tabu, the one with the least
+    /// trouble.
     fn best(&mut self, item: usize, old: Gene) -> Gene {
         let steps = self.steps;
         let mut base = vec![0; steps];
@@ -299,8 +301,8 @@ impl<'a> Tabu<'a> {
         self.tabu[self.memory(item, gene)] > self.moves
     }
 
-    /// A broadcast has few steps and is not to come back to a choice at once; a
-    /// scatter has many and is not to come back to a step.
+    /// The entry of a gene. A broadcast has few steps and shall not come back to a choice soon; a
+    /// scatter has many steps and shall not come back to a step soon.
     fn memory(&self, item: usize, (choice, step): Gene) -> usize {
         let part = if self.instance.is_broadcast() {
             choice + 1
@@ -314,7 +316,7 @@ impl<'a> Tabu<'a> {
     fn draw(&mut self, item: usize) -> Gene {
         let choices = self.instance.items[item].choices();
         let step = below(self.steps, &mut self.noise);
-        // Somebody can always tell: the origin reaches all. A few draws find one.
+        // Some choice can always tell, since the origin reaches all nodes. A few draws find one.
         for _ in 0..32 {
             let choice = choices.start + below(choices.len(), &mut self.noise);
             if self.instance.teller(item, choice) != Teller::Nobody {

@@ -25,7 +25,7 @@ fn check(found: &Found, graph: &Topology) {
     assert!(bound <= steps, "bound {bound}, {steps} steps");
 }
 
-/// A search on a graph of these edges.
+/// Search on a graph with these edges.
 fn search_edges(edges: &str, request: Request) -> Found {
     let graph = Topology::from_edges("file:test", edges).unwrap();
     let problem = Problem::new(graph.clone(), request).unwrap();
@@ -345,7 +345,7 @@ fn a_bound_does_not_rely_on_paths_that_were_not_looked_at() {
 
 #[test]
 fn nodes_that_lead_nowhere_are_no_relays() {
-    // A dead end that is told as a receiver is no relay either; it comes first there.
+    // A dead end among the receivers is no relay either. Here it is told first.
     for (receivers, most) in [(&["t"][..], 2), (&["x", "t"], 3)] {
         let request = Request {
             model: Model::StoreForward,

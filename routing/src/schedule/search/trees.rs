@@ -5,46 +5,46 @@
 //!   blocks 1 3 5 …  ─▶ tree B        in the step before; no channel is in two trees
 //! ```
 //!
-//! If every node can be reached over k ways that share no channel, there are k trees
-//! from the source to all nodes that share no channel (Edmonds, *Edge-disjoint
-//! branchings*, 1973). They are found one by one, channel by channel: one is taken if
-//! the rest still has as many ways to where it ends as trees are missing (Lovász, *On
-//! two minimax theorems in graph theory*, 1976). In each step each tree takes in a
-//! block, so B blocks take about B ÷ k steps and the depth of a tree.
+//! If every node can be reached over k ways that share no channel, there are k trees from the
+//! source to all nodes that share no channel (Edmonds, *Edge-disjoint branchings*, 1973). They are
+//! found one by one, channel by channel. A channel is taken if the others still have as many ways
+//! to its end as trees are missing (Lovász, *On two minimax theorems in graph theory*, 1976). In
+//! each step each tree takes in a block, so B blocks take about B ÷ k steps and the depth of a
+//! tree.
 
 use super::super::flow::Network;
 use super::super::plan::{Collective, Model, Move, Ports};
 use super::super::problem::Problem;
 use super::super::topology::{Channel, Node, Topology};
 
-/// The most channels times nodes times trees. Guess: a second or so.
+/// The most channels times nodes times trees. Guess: a second or so. Larger problems are left to
+/// other methods.
 const WORK_MAX: usize = 4_000_000;
 
-/// A tree from the source: how a node is reached, in the order in which nodes joined.
+/// A tree from the source: the nodes in the order in which they joined, and how each is reached.
 struct Tree {
     channels: Vec<Channel>,
-    /// By node.
+    /// For each node its depth.
     depth: Vec<usize>,
     height: usize,
 }
 
-/// The steps and the moves; `None` where it is another collective, where a node has one
-/// port, where some nodes take no part, where the graph is too large, or once `goes_on`
-/// denies.
+/// The steps and the moves. `None` for another collective, with one port, if some nodes take no
+/// part, if the graph is too large, or once `goes_on` denies.
 pub(super) fn broadcast(
     problem: &Problem,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Option<(usize, Vec<Move>)> {
     let (graph, request) = (problem.graph(), problem.request());
     let is_everybody = problem.receivers().len() == graph.healthy_nodes().count();
-    // A wormhole would take a whole path in one step.
+    // In the wormhole model a whole path would take one step, so trees do not fit.
     let is_fitting = request.model == Model::StoreForward && request.ports == Ports::All;
     if request.collective != Collective::Oab || !is_fitting || !is_everybody {
         return None;
     }
     let source = problem.source()?;
     let trees = pack(graph, source, goes_on)?;
-    // Each block goes where it is through first.
+    // Each block goes down the tree that finishes it first.
     let mut blocks = vec![0; trees.len()];
     let (mut moves, mut steps) = (Vec::new(), 0);
     for block in 0..request.blocks as usize {
@@ -61,8 +61,7 @@ pub(super) fn broadcast(
     Some((steps, moves))
 }
 
-/// As many trees from the source to all healthy nodes as there are without a common
-/// channel.
+/// As many trees from the source to all healthy nodes as can share no channel.
 fn pack(graph: &Topology, source: Node, goes_on: &mut dyn FnMut() -> bool) -> Option<Vec<Tree>> {
     let mut is_free = vec![true; graph.channels().len()];
     let others = graph.healthy_nodes().filter(|node| *node != source);
@@ -77,7 +76,7 @@ fn pack(graph: &Topology, source: Node, goes_on: &mut dyn FnMut() -> bool) -> Op
     trees.collect()
 }
 
-/// One tree that leaves as many ways to each node as there are missing trees.
+/// A tree that leaves as many ways to each node as trees are missing.
 fn grow(
     graph: &Topology,
     source: Node,
@@ -93,7 +92,7 @@ fn grow(
         depth,
         height: 0,
     };
-    // A channel that cannot be taken once cannot be taken later: ways only get fewer.
+    // A channel that is refused once is refused for ever, since ways only become fewer.
     let mut is_refused = vec![false; is_free.len()];
     while tree.channels.len() + 1 < nodes {
         let leaves = |channel: &Channel| {
@@ -118,8 +117,8 @@ fn grow(
     Some(tree)
 }
 
-/// How many ways lead from one node to another without a common channel; `None` if
-/// `goes_on` denied before.
+/// How many ways that share no channel lead from one node to another; `None` if `goes_on` denied
+/// before.
 fn ways(
     graph: &Topology,
     is_free: &[bool],

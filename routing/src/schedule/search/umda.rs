@@ -1,20 +1,19 @@
-//! The paper's evolutionary search: UMDA, an estimation of distribution without
-//! gene dependencies ([EVO] §3).
+//! The paper's evolutionary search: UMDA, an estimation of distribution without gene dependencies
+//! ([EVO] §3).
 //!
-//! A chromosome has a gene per delivery: path and step, for a broadcast also the
-//! source (§3.2). Fitness is the number of conflicts (§3.3); a sender that does not
-//! hold the message in time, which a repair can leave, is one too. Per generation the
-//! better half is chosen by binary tournament, the new half is drawn from the
-//! marginal distributions of the chosen, mutated, repaired, and replaces the worse
-//! half (§3.5).
+//! A chromosome has a gene for each delivery: path and step, and for a broadcast also the source
+//! (§3.2). Fitness is the number of conflicts (§3.3). A sender that does not hold the message in
+//! time, which a repair can leave, counts as a conflict too. In each generation the better half is
+//! chosen by binary tournament. The new half is drawn from the marginal distributions of the
+//! chosen, mutated and repaired, and replaces the worse half (§3.5).
 //!
-//! Departure: [EVO] draws "the worse half of the population" by an order that it
-//! does not give; here it is the order of fitness.
+//! Departure: [EVO] draws "the worse half of the population" by an order that it does not give.
+//! Here it is the order of fitness.
 //!
-//! Departure: [EVO] starts all deliveries of a broadcast at step 0 (§3.4); here their
-//! steps are drawn, so that not all of the first population is in conflict with itself.
+//! Departure: [EVO] starts all deliveries of a broadcast at step 0 (§3.4). Here their steps are
+//! drawn, so that the first population is not all in conflict with itself.
 //!
-//! Departure: [EVO] does not say how many genes a mutation changes; here it is one in
+//! Departure: [EVO] does not say how many genes a mutation changes. Here it is one in
 //! `GENES_PER_MUTATION`.
 
 use binomesh_overlay::noise::Noise;
@@ -23,33 +22,33 @@ use super::instance::{Instance, Teller};
 use super::paths::{below, shuffle};
 use super::tabu::Gene;
 
-/// [EVO] §3.5.
+/// The size of the population: [EVO] §3.5.
 const POPULATION: usize = 60;
 /// [EVO] §3.5: 90 % of the chromosomes are mutated.
 const MUTATED_PERCENT: usize = 90;
-/// Of its genes a mutated chromosome changes one in so many, at least one. Guess:
-/// the paper does not say how many.
+/// A mutation changes one gene in this many, and at least one. Guess: the paper does not say how
+/// many.
 const GENES_PER_MUTATION: usize = 64;
 
 /// A population for one number of steps.
 pub(super) struct Umda<'a> {
     instance: &'a Instance,
     steps: usize,
-    /// The fitness and the genes of each, the best first.
+    /// The fitness and the genes of each chromosome, the best first.
     population: Vec<(u32, Vec<Gene>)>,
-    /// Items of one sender, for the heuristic of §3.4.
+    /// The items of each sender, for the heuristic of §3.4.
     by_sender: Vec<Vec<usize>>,
-    /// How many messages that sender can send per step.
+    /// How many messages each sender can send per step.
     width: Vec<usize>,
     noise: Noise,
-    /// By resource and step who uses it; empty between evaluations.
+    /// For each resource and step the items that use it; empty between evaluations.
     load: Vec<u32>,
-    /// Genes to begin with, where they are given.
+    /// The genes to begin with, where they are given.
     start: &'a [Option<Gene>],
 }
 
 impl<'a> Umda<'a> {
-    /// A population without members; `run` draws them, some of them as given.
+    /// An empty population. `run` draws the chromosomes, some of them from `start`.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
@@ -73,15 +72,15 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// Generations until there is no conflict, `most` chromosomes are evaluated or
-    /// `goes_on` denies. Whether there is a schedule.
+    /// Make generations until there is no conflict, `most` chromosomes are evaluated or `goes_on`
+    /// denies. Returns whether there is a schedule.
     pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let generations = most.saturating_sub(POPULATION as u64) / (POPULATION as u64 / 2);
         self.generations(generations, goes_on);
         self.conflicts_least() == 0
     }
 
-    /// The same, for so many generations at most; how many there were.
+    /// Make at most this many generations. Returns how many there were.
     pub(super) fn generations(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> u64 {
         if self.population.is_empty() && !self.populate(goes_on) {
             return 0;
@@ -93,7 +92,7 @@ impl<'a> Umda<'a> {
         count
     }
 
-    /// The fitness of the best.
+    /// The fitness of the best chromosome.
     pub(super) fn conflicts_least(&self) -> u32 {
         self.population
             .first()
@@ -110,16 +109,16 @@ impl<'a> Umda<'a> {
         sum as f64 / self.population.len().max(1) as f64
     }
 
-    /// The genes of the best.
+    /// The genes of the best chromosome.
     pub(super) fn genes(&self) -> &[Gene] {
         self.population.first().map_or(&[], |(_, genes)| genes)
     }
 
-    /// Draw the first population; whether `goes_on` never denied.
+    /// Draw the first population. Returns whether `goes_on` never denied.
     fn populate(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let instance = self.instance;
         for number in 0..POPULATION {
-            // The first is as given; the others differ.
+            // The first chromosome is as given; the others differ from it.
             let genes = (0..instance.items.len()).map(|item| {
                 let given = self.start.get(item).copied().flatten();
                 let given = given.filter(|(choice, step)| {
@@ -142,7 +141,7 @@ impl<'a> Umda<'a> {
         true
     }
 
-    /// Replace the worse half; whether `goes_on` never denied.
+    /// Replace the worse half. Returns whether `goes_on` never denied.
     fn generation(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let parents: Vec<usize> = (0..POPULATION / 2).map(|_| self.tournament()).collect();
         let mut children = Vec::with_capacity(POPULATION / 2);
@@ -163,14 +162,14 @@ impl<'a> Umda<'a> {
         true
     }
 
-    /// The better of two.
+    /// The better of two random chromosomes.
     fn tournament(&mut self) -> usize {
         let one = below(POPULATION, &mut self.noise);
         one.min(below(POPULATION, &mut self.noise))
     }
 
-    /// Drawing a part of a gene from a random parent is drawing it from the
-    /// marginal distribution of the parents.
+    /// A child. To draw a part of a gene from a random parent is to draw it from the marginal
+    /// distribution of the parents.
     fn sample(&mut self, parents: &[usize]) -> Vec<Gene> {
         let noise = &mut self.noise;
         let mut parent = || parents[below(parents.len(), noise)];
@@ -181,7 +180,7 @@ impl<'a> Umda<'a> {
         genes.collect()
     }
 
-    /// §3.4: the steps of two deliveries change places, other paths are tried.
+    /// Mutation, §3.4: the steps of two deliveries change places, and other paths are tried.
     fn mutate(&mut self, genes: &mut [Gene]) {
         for _ in 0..genes.len().div_ceil(GENES_PER_MUTATION) {
             let one = below(genes.len(), &mut self.noise);
@@ -199,8 +198,8 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// §3.4, scatter: no node sends more messages in a step than it has channels;
-    /// those beyond go to random steps with room.
+    /// §3.4, scatter: no node sends more messages in a step than it has channels. Messages beyond
+    /// that go to random steps with room.
     fn restore_ports(&mut self, genes: &mut [Gene]) {
         for sender in 0..self.by_sender.len() {
             let mut room = vec![self.width[sender]; self.steps];
@@ -252,8 +251,8 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// §3.3: pairs of messages on one channel in one step. A sender that does not
-    /// hold the message in time counts as well.
+    /// Fitness, §3.3: pairs of messages on one channel in one step. A sender that does not hold the
+    /// message in time counts as well.
     fn conflicts(&mut self, genes: &[Gene]) -> u32 {
         let late = (0..genes.len()).filter(|item| {
             let (choice, step) = genes[*item];

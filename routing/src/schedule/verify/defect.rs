@@ -10,7 +10,7 @@ pub enum Defect {
     /// The schedule is for another graph.
     #[error("the schedule is for the graph {schedule}, not for {given}")]
     OtherGraph {
-        /// Of the schedule.
+        /// The graph that the schedule names.
         schedule: String,
         /// The graph that was given.
         given: String,
@@ -24,127 +24,127 @@ pub enum Defect {
     /// A move is in no step of the schedule.
     #[error("move {number} is in step {step}; the steps are 1 to {steps}")]
     NoStep {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// Its step.
+        /// The step of the move.
         step: u32,
-        /// How many there are.
+        /// How many steps there are.
         steps: u32,
     },
     /// A node of a path does not exist or is faulty.
     #[error("move {number}: {node:?} is no healthy node of the graph")]
     NoNode {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The name.
+        /// The name that was given.
         node: String,
     },
     /// A path does not begin at the sender and end at the receiver.
     #[error("move {number}: its path does not lead from {from} to {to}")]
     Ends {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The sender.
+        /// The name of the sender.
         from: String,
-        /// The receiver.
+        /// The name of the receiver.
         to: String,
     },
     /// Two nodes of a path are not joined.
     #[error("move {number}: no healthy channel leads from {from} to {to}")]
     NoChannel {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// One node.
+        /// The node where a channel should begin.
         from: String,
-        /// The next one.
+        /// The node where a channel should end.
         to: String,
     },
     /// A path comes to a node twice.
     #[error("move {number}: its path comes to {node} twice")]
     Loop {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The node.
+        /// The node that comes twice.
         node: String,
     },
     /// A path is too long.
     #[error("move {number}: its path has {channels} channels; at most {most} are allowed")]
     TooLong {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// How long it is.
+        /// The number of channels of the path.
         channels: usize,
-        /// How long it may be.
+        /// The most channels that are allowed.
         most: usize,
     },
     /// A message that the collective does not have.
     #[error("move {number}: there is no {message} in this collective")]
     NoMessage {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// What it carries.
+        /// The message of the move.
         message: Message,
     },
-    /// A message goes to a node that does not take part, or is not its destination.
+    /// A message goes to a node that takes no part, or is not its destination.
     #[error("move {number}: this message is not for {to}")]
     NotFor {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The receiver.
+        /// The name of the receiver.
         to: String,
     },
     /// Two messages are on one channel at once.
     #[error("moves {first} and {second} both use the channel from {from} to {to} in step {step}")]
     Conflict {
-        /// One move.
+        /// The number of one move.
         first: usize,
-        /// The other.
+        /// The number of the other move.
         second: usize,
-        /// The step.
+        /// The step of both moves.
         step: u32,
-        /// Where the channel begins.
+        /// The node where the channel begins.
         from: String,
-        /// Where it ends.
+        /// The node where the channel ends.
         to: String,
     },
     /// A node with one port sends or receives twice at once.
     #[error("moves {first} and {second}: {node} {does} twice in step {step} and has one port")]
     Port {
-        /// One move.
+        /// The number of one move.
         first: usize,
-        /// The other.
+        /// The number of the other move.
         second: usize,
-        /// The node.
+        /// The node with one port.
         node: String,
-        /// `sends` or `receives`.
+        /// The word for the direction: `sends` or `receives`.
         does: &'static str,
-        /// The step.
+        /// The step of both moves.
         step: u32,
     },
     /// A node sends what it does not hold yet.
     #[error("move {number}: {from} does not hold the message before step {step}")]
     NotHeld {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The sender.
+        /// The name of the sender.
         from: String,
-        /// The step.
+        /// The step of the move.
         step: u32,
     },
     /// A node gets a message for the second time.
     #[error("move {number}: {to} has this message already, or gets it in the same step")]
     Twice {
-        /// Which move.
+        /// The number of the move.
         number: usize,
-        /// The receiver.
+        /// The name of the receiver.
         to: String,
     },
     /// A receiver lacks a message at the end.
     #[error("{to} never gets {message}")]
     Missing {
-        /// The receiver.
+        /// The name of the receiver.
         to: String,
-        /// What it lacks.
+        /// The message that the receiver lacks.
         message: Message,
     },
     /// A step without a move.

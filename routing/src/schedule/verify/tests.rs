@@ -104,7 +104,7 @@ fn rule_no_step_is_empty() {
         one.moves[2].step = 3;
     });
     assert_eq!(defect, Defect::EmptyStep(2));
-    // A number of steps that no list could hold.
+    // A number of steps for which no list has room.
     let defect = broken(BROADCAST, |one| one.steps = u32::MAX);
     assert_eq!(defect, Defect::EmptyStep(3));
 }
@@ -304,7 +304,7 @@ fn rule_a_sender_holds_the_message_since_an_earlier_step() {
         ),
         "{defect}"
     );
-    // In a wormhole scatter nobody but the origin ever does.
+    // In a wormhole scatter no node but the origin ever holds a message.
     let relayed = read(&RELAYED.replace("store-forward", "wormhole"));
     assert!(matches!(judge(&relayed), Err(Defect::NoMessage { .. })));
 }

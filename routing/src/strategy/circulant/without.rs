@@ -1,22 +1,22 @@
-//! Trees in which the lost hand nothing on.
+//! Trees in which lost members hand nothing on.
 //!
-//! The rank of a dead member stays vacant for a while, and so does its place in the
-//! schedule. Were it left to its parent in each tree to send to its children, that one
-//! would have several copies to send in one round, most of them over a further node. So
-//! each of these children gets the block from another one of its neighbours in the binomial
-//! graph, and all neighbours get about the same number of such children.
+//! The rank of a dead member stays vacant for a while, and with it a place in the schedule. If its
+//! parent in each tree sent to its children instead, the parent would have several copies to send
+//! in one round, most of them over a further node. So each of these children gets the block from
+//! another of its neighbours in the binomial graph, and all neighbours get about the same number of
+//! such children.
 
 use super::{Tree, Trees};
 
-/// From whom a rank gets the block, and in which round at the earliest.
+/// The sender from which a rank gets the block, and the earliest round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Arc {
     from: u32,
     round: u32,
 }
 
-/// The same trees, in which the ranks in `lost`, in ascending order, hand nothing on. Each
-/// of them is at the end of a branch, unless nobody else is a neighbour of those behind it.
+/// The same trees, changed so that the ranks in `lost`, in ascending order, hand nothing on. Each
+/// lost rank becomes a leaf, unless the ranks behind it have no other neighbour.
 pub(super) fn rewire(trees: &Trees, lost: &[u32]) -> Option<Trees> {
     let population = trees.last.distances.len() as u32;
     let mut wiring = Wiring {
@@ -64,7 +64,7 @@ fn arcs(tree: &Tree) -> Vec<Arc> {
 struct Wiring<'a> {
     population: u32,
     lost: &'a [u32],
-    /// How many copies each rank sends of as many blocks as there are trees.
+    /// How many copies each rank sends, for as many blocks as there are trees.
     sends: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Wiring<'_> {
         }
     }
 
-    /// Nobody sends anything to the lost.
+    /// Count a copy, unless its receiver is lost: nothing is sent to lost ranks.
     fn count_one(&mut self, from: u32, to: u32) {
         let is_sent = !self.is_lost(to);
         if let Some(sends) = self.sends.get_mut(from as usize) {
@@ -87,16 +87,16 @@ impl Wiring<'_> {
         }
     }
 
-    /// The most copies that one of the living sends.
+    /// The most copies that a rank sends which is not lost.
     fn most(&self) -> u32 {
         let all = (0..).zip(&self.sends);
         let living = all.filter(|(rank, _)| !self.is_lost(*rank));
         living.map(|(_, sends)| *sends).max().unwrap_or_default()
     }
 
-    /// Take a child from somebody who sends more than `most`, if another neighbour of that
-    /// child sends at least two fewer. Whether there was one: each time the numbers are more
-    /// even, so it comes to an end.
+    /// Take a child from a rank that sends more than `most` copies, if another neighbour of that
+    /// child sends at least two fewer. Returns whether there was such a child. Each time the
+    /// numbers become more even, so the loop ends.
     fn relieve(&mut self, arcs: &mut [Arc], most: u32) -> bool {
         let sends = |wiring: &Self, rank: u32| wiring.sends.get(rank as usize).copied();
         for rank in 1..self.population {
@@ -141,8 +141,8 @@ impl Wiring<'_> {
         }
     }
 
-    /// Who gets a new parent next, and which: a child of the lost, or if none has a neighbour
-    /// that is reached, somebody behind one.
+    /// The next rank to get a new parent, and that parent. Children of lost ranks come first. If
+    /// none of them has a neighbour that is reached, a rank behind one of them is next.
     fn next(&self, arcs: &[Arc], left: &[(u32, u32)]) -> Option<(u32, u32)> {
         let is_orphan = |rank: u32| {
             let arc = arcs.get(rank as usize);
@@ -156,8 +156,8 @@ impl Wiring<'_> {
         pairs.next()
     }
 
-    /// The neighbour with the fewest copies to send that is reached, not lost and not behind
-    /// this rank; among several the one that has the block first.
+    /// The neighbour that becomes the parent: one that is reached, not lost and not behind this
+    /// rank, with the fewest copies to send. Among several, it is the one that has the block first.
     fn parent(&self, arcs: &[Arc], rank: u32) -> Option<u32> {
         let n = self.population;
         let skips = std::iter::successors(Some(1), |skip| Some(skip * 2));
@@ -175,13 +175,13 @@ impl Wiring<'_> {
         })
     }
 
-    /// Whether a rank gets the block, over nobody who is lost.
+    /// Whether a rank gets the block without passing a lost rank.
     fn is_reached(&self, arcs: &[Arc], rank: u32) -> bool {
         !above(arcs, rank).any(|rank| self.is_lost(rank))
     }
 }
 
-/// Over whom a rank gets the block, up to the origin.
+/// The ranks over which a rank gets the block, up to the origin.
 fn above(arcs: &[Arc], rank: u32) -> impl Iterator<Item = u32> {
     let up = |rank: &u32| {
         let arc = arcs.get(*rank as usize).filter(|_| *rank > 0);
@@ -194,7 +194,7 @@ fn above(arcs: &[Arc], rank: u32) -> impl Iterator<Item = u32> {
 mod tests {
     use super::*;
 
-    /// Over all trees but the last: the most copies that one sends.
+    /// Over all trees but the last, the most copies that one living rank sends.
     fn most_sends(trees: &Trees, lost: &[u32]) -> u32 {
         let population = trees.last.distances.len() as u32;
         let mut wiring = Wiring {
@@ -208,8 +208,8 @@ mod tests {
         wiring.most()
     }
 
-    /// Whether somebody sends more than before, at most one copy in as many blocks as there are
-    /// trees.
+    /// Whether some rank sends more than before. It is at most one copy more, in as many blocks as
+    /// there are trees.
     fn check(population: u32, lost: &[u32]) -> bool {
         let case = format!("{population} members without {lost:?}");
         let all = Trees::of(population).unwrap();

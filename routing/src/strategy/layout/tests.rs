@@ -1,4 +1,4 @@
-//! Every strategy, in all small populations.
+//! All strategies in all small populations.
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn a_lost_child_is_replaced_by_its_children_and_a_lost_finger_by_the_next_rank()
     let population = Population::new(15).unwrap();
     let strategy = Strategy::SiblingTree { fanout: 2 };
     let tree = strategy.layout(population, Rank(0)).unwrap();
-    // 1 3 7 8 4 9 10: the subtree of 1.
+    // The subtree of rank 1 is 1 3 7 8 4 9 10.
     let heads = tree.heirs(1, Span::new(2, 8)).into_iter();
     let heads: Vec<Rank> = heads.map(|part| tree.rank(part.start)).collect();
     assert_eq!(heads, [Rank(3), Rank(4)]);

@@ -3,18 +3,18 @@
 //! | rule | holds |
 //! |---|---|
 //! | one answer for each call, none for others | always |
-//! | a process that lives answers until the deadline: 6% for its clock, 200 ms, and as long as it is stopped then | always |
-//! | no call is refused: all callers say the same, and names and generations are few | always |
-//! | who has come has called, everybody is named once, the end fits the terms | always |
-//! | a value that counts is one that its member called with (`values`) | always |
-//! | who is missing as dead or left was called so before; nobody is late before the first caller's time is nearly over | always |
-//! | agreed outcomes of one operation are equal, and so are the values behind them | unless a listed member lost its disk since the first call: it votes again, and nobody can know |
+//! | a living process answers by the deadline, with 6% more for its clock, 200 ms, and the time for which it is stopped | always |
+//! | no call is refused: all callers give the same terms, and names and generations are few | always |
+//! | each arrived member has called, each member is named once, and the end fits the terms | always |
+//! | each value in an outcome is one that its member called with (`values`) | always |
+//! | a member that is missing as dead or left was called so before; no member is late before the first caller's time is nearly over | always |
+//! | agreed outcomes of one operation are equal, and so are the values behind them | unless a listed member lost its disk since the first call: it votes again, and no other member can know |
 //! | a member that was there and came in time is not missing (`promise`) | see there |
 //! | a majority that is up and undisturbed agrees (`promise`) | see there |
 //!
-//! Liars and scrambled nodes break none of the rules that always hold: what they distort is
-//! the overlay, and the messages of collectives name their senders. The last two rules do
-//! not apply while such a fault lasts, as with every other fault.
+//! Liars and corrupted nodes break none of the rules that always hold: they distort the overlay,
+//! while the messages of collectives name their senders. The last two rules do not apply while such
+//! a fault lasts, as with every other fault.
 
 mod breach;
 mod promise;
@@ -34,12 +34,12 @@ use bytes::Bytes;
 
 use crate::command::chaos::violation::Violation;
 
-/// How late an answer may be besides what the clock of its process is slow.
+/// How late an answer may be beyond the error of its process's clock.
 const TOLERANCE: Duration = Duration::from_millis(200);
-/// Clocks are wrong by at most 50,000 of a million.
+/// The error of the slowest clock: clocks are wrong by at most 50,000 of a million.
 const CLOCKS: f64 = 1.06;
 
-/// What a caller was told.
+/// The answer that a caller gets.
 type Answer = Result<Box<Outcome<Id>>, CallError>;
 
 /// A call, and its answer.
@@ -47,8 +47,8 @@ type Answer = Result<Box<Outcome<Id>>, CallError>;
 struct Called {
     id: u64,
     by: Id,
-    /// How many processes its node had until then, this one included: one may end and the
-    /// next begin at the same instant.
+    /// How many processes its node had had by then, this one included. One may end and the next
+    /// begin at the same instant.
     process: usize,
     at: Duration,
     time: Duration,
@@ -73,7 +73,7 @@ impl Called {
     }
 }
 
-/// One operation.
+/// The calls of one operation, and its terms.
 #[derive(Debug, Clone)]
 struct Operation {
     terms: Terms<Id>,
@@ -94,18 +94,18 @@ struct Process {
     until: Option<Duration>,
 }
 
-/// Whom something that is done to the world concerns.
+/// The members that a disturbance concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Concerned {
-    /// Everybody, each for itself.
+    /// All members, each for itself.
     All,
-    /// These.
+    /// The named members.
     These(BTreeSet<Id>),
-    /// Nobody but those whose lives begin or end, and whoever counts on them.
+    /// Only members whose lives begin or end, and members that rely on them.
     Lives,
 }
 
-/// Something that is done to the world.
+/// A disturbance of the world.
 #[derive(Debug, Clone)]
 struct Disturbance {
     from: Duration,
@@ -118,29 +118,29 @@ struct Disturbance {
 pub struct Collectives {
     operations: BTreeMap<Key, Operation>,
     processes: BTreeMap<Id, Vec<Process>>,
-    /// When lives began or ended.
+    /// The times at which lives of a member began or ended.
     turns: BTreeMap<Id, Vec<Duration>>,
     pauses: BTreeMap<Id, Vec<(Duration, Duration)>>,
     disturbances: Vec<Disturbance>,
-    /// When somebody was told that a member is down or has left.
+    /// The times at which a process was told that a member is down or has left.
     words: BTreeMap<(Id, Class), Vec<Duration>>,
-    /// When a disk was lost.
+    /// The members that lost their disks, and when.
     losses: Vec<(Id, Duration)>,
-    /// When the graph was exact.
+    /// The times in which the graph was exact.
     exact: Vec<(Duration, Option<Duration>)>,
-    /// How long a message takes at most from any member to any other in an undisturbed world.
+    /// The longest way of a message from any member to any other in an undisturbed world.
     trip: Duration,
-    /// Whether relays have room for little.
+    /// Whether the relays have little room.
     is_tight: bool,
-    /// Whether clocks are wrong.
+    /// Whether the clocks are wrong.
     drifts: bool,
     agreed: u64,
     found: Vec<Violation>,
 }
 
 impl Collectives {
-    /// For a world in which a message takes at most so long from any member to any other
-    /// while nothing disturbs it. Its relays may have room for little.
+    /// A judge for a world in which a message takes at most `trip` between any two members while
+    /// there is no disturbance. With `is_tight`, its relays have little room.
     pub fn new(trip: Duration, is_tight: bool) -> Self {
         Self {
             trip,
@@ -173,7 +173,7 @@ impl Collectives {
         self.on_graph(from, false);
     }
 
-    /// What had no end ends now.
+    /// Disturbances without an end have ended now.
     pub fn on_calm(&mut self, at: Duration) {
         let all = self.disturbances.iter_mut();
         for endless in all.filter(|one| one.until == Duration::MAX) {
@@ -186,7 +186,7 @@ impl Collectives {
         self.drifts = true;
     }
 
-    /// A process is stopped.
+    /// A process is stopped for a while.
     pub fn on_pause(&mut self, id: Id, from: Duration, until: Duration) {
         self.pauses.entry(id).or_default().push((from, until));
     }
@@ -206,12 +206,12 @@ impl Collectives {
         }
     }
 
-    /// Somebody was told that a member is down or has left.
+    /// A process was told that a member is down or has left.
     pub fn on_word(&mut self, at: Duration, of: Id, class: Class) {
         self.words.entry((of, class)).or_default().push(at);
     }
 
-    /// A caller at a node that is up.
+    /// A caller joins an operation at a node that is up.
     pub fn on_call(&mut self, at: Duration, by: Id, call: &Call<Id>) {
         let new = || Operation {
             terms: call.terms.clone(),
@@ -251,14 +251,14 @@ impl Collectives {
         }
     }
 
-    /// How many calls there were, and how many were told of an agreed outcome.
+    /// How many calls there were, and how many heard of an agreed outcome.
     pub fn counts(&self) -> (u64, u64) {
         let all = self.operations.values();
         let calls = all.map(|operation| operation.calls.len() as u64);
         (calls.sum(), self.agreed)
     }
 
-    /// All that is wrong, once the run is over.
+    /// All violations, once the run is over.
     pub fn judge(mut self, end: Duration) -> Vec<Violation> {
         let mut found = std::mem::take(&mut self.found);
         for (key, operation) in &self.operations {
@@ -284,13 +284,13 @@ impl Collectives {
         losses.any(|(id, at)| operation.terms.members.contains(id) && *at >= began)
     }
 
-    /// Whether a process of a node ran all the time, whichever lives it had.
+    /// Whether one process of a node ran all the time, in whatever lives.
     fn ran(&self, id: Id, from: Duration, until: Duration) -> bool {
         let mut processes = self.processes.get(&id).into_iter().flatten();
         processes.any(|one| one.from <= from && one.until.is_none_or(|end| end > until))
     }
 
-    /// Whether the process of a caller ran on.
+    /// Whether the process of a caller ran until this time.
     fn ran_on(&self, call: &Called, until: Duration) -> bool {
         let processes = self.processes.get(&call.by);
         let number = call.process.checked_sub(1);
@@ -298,7 +298,7 @@ impl Collectives {
         process.is_some_and(|one| one.until.is_none_or(|end| end > until))
     }
 
-    /// Until when a caller must have its answer.
+    /// The time by which a caller must have its answer.
     fn limit(&self, call: &Called) -> Duration {
         let mut limit = call.at + call.time.mul_f64(CLOCKS) + TOLERANCE;
         let pauses = self.pauses.get(&call.by).into_iter().flatten();
@@ -326,7 +326,7 @@ impl Collectives {
         }
     }
 
-    /// What every outcome must say, agreed or not.
+    /// Check the rules for every outcome, agreed or not.
     fn judge_outcomes(&self, operation: &Operation, found: &mut Vec<Breach>) {
         let terms = &operation.terms;
         for call in &operation.calls {
@@ -371,7 +371,7 @@ impl Collectives {
     }
 }
 
-/// Whether an operation with these terms can have ended so.
+/// Whether an operation with these terms can have this end.
 fn fits(terms: &Terms<Id>, end: End, outcome: &Outcome<Id>) -> bool {
     let is_lost = |(_, class): &(Id, Class)| *class != Class::Late;
     let has_lost = outcome.missing.iter().any(is_lost);
@@ -388,7 +388,7 @@ fn fits(terms: &Terms<Id>, end: End, outcome: &Outcome<Id>) -> bool {
     }
 }
 
-/// All that were told of an agreed outcome were told of the same.
+/// Check that all agreed outcomes of an operation are the same.
 fn judge_agreement(operation: &Operation, found: &mut Vec<Breach>) {
     let mut agreed = operation.calls.iter().filter_map(|call| {
         let (_, outcome) = call.agreed()?;

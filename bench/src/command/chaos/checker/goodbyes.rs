@@ -1,8 +1,8 @@
-//! The books of goodbyes: which lives left in good order, and when each process was told.
+//! The books of goodbyes: the lives that left with one, and when each process was told.
 //!
-//! A broadcast is not meant for a member whose goodbye its origin had been told before, and
-//! that has not been heard of since. If the origin has changed its epoch since, the member
-//! may have a line or not.
+//! A broadcast is not meant for a member if its origin had been told the goodbye before, and no
+//! other news of the member since. If the origin has changed its epoch since, the member may have a
+//! line or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use binomesh_routing::Receipt;
 use super::{Accepted, Audience, Checker, KNOWN_WITHIN};
 use crate::command::chaos::violation::{Name, Violation};
 
-/// A time in which a process goes by a goodbye.
+/// A time in which a process heeds a goodbye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Absence {
     from: Duration,
@@ -23,9 +23,9 @@ struct Absence {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Goodbyes {
-    /// The lives that left in good order.
+    /// The lives that left with a goodbye.
     said: BTreeSet<(Id, u64)>,
-    /// Which goodbyes each life of a process went by.
+    /// The goodbyes that each life of a process heeded.
     told: BTreeMap<(Id, u64, Id), Vec<Absence>>,
 }
 
@@ -34,7 +34,7 @@ impl Goodbyes {
         self.said.insert((id, boot));
     }
 
-    /// Returns whether that life has left.
+    /// A process is told of a goodbye. Returns whether that life has left.
     pub(super) fn on_left(&mut self, told: &Told, peer: Id, boot: u64) -> bool {
         let absences = self.told.entry((told.by, told.boot, peer)).or_default();
         let (from, until) = (told.at, None);
@@ -50,7 +50,7 @@ impl Goodbyes {
         }
     }
 
-    /// The goodbyes of a peer that a life of a process went by at some time between two.
+    /// The goodbyes of a peer that a life of a process heeded at some time between two.
     fn between(
         &self,
         by: Life,
@@ -73,7 +73,7 @@ struct Life {
 }
 
 impl Checker {
-    /// Whether a broadcast need not be meant for who stood at a rank.
+    /// Whether a broadcast need not be meant for the member at a rank.
     pub(super) fn had_left(
         &self,
         accepted: &Accepted,
@@ -92,8 +92,8 @@ impl Checker {
         })
     }
 
-    /// No line for a member whose goodbye the origin held all the time, and a line for one
-    /// that was there all the time.
+    /// Check the lines: none for a member whose goodbye the origin heeded all the time, and one for
+    /// a member that was there all the time.
     pub(super) fn judge_goodbyes(
         &self,
         accepted: &Accepted,
@@ -127,17 +127,17 @@ impl Checker {
             let mut lines = receipt.unreached.iter();
             let line = lines.find(|line| line.rank == Some(rank));
             if line.is_some_and(|line| line.peer.is_none()) {
-                // Whom the origin cannot name it cannot leave out: see
-                // docs/relay.md, *Goodbyes*.
+                // An origin can only leave out members that it can name: see docs/relay.md,
+                // *Goodbyes*.
             } else if self.liars.contains_key(&peer) && named.contains(&rank) {
-                // Its own lies may have made the origin forget its name; a delegate names it
-                // in the line.
+                // The member's own lies may have made the origin forget its name. A delegate then
+                // names it in the line.
             } else if named.contains(&rank) {
                 if absences.any(is_throughout) {
                     found.push(Violation::LineAfterGoodbye { message, peer });
                 }
             } else if absences.next().is_some()
-                // An origin that was stopped acts on what it had heard until then.
+                // An origin that was stopped acts on what it had heard before.
                 && !self.was_hindered(
                     origin.id,
                     accepted.at.saturating_sub(KNOWN_WITHIN),

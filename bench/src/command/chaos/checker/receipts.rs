@@ -1,4 +1,4 @@
-//! Receipts held against the books: ranks that are called delivered, lines, and members that
+//! Receipts compared with the books: ranks that are called delivered, lines, and members that
 //! stayed and were given up.
 
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use super::{Accepted, Audience, Checker};
 use crate::command::chaos::violation::{Name, Violation};
 
 impl Checker {
-    /// Who stands at a rank that is called delivered has delivered; and so has
-    /// who is named, if names are certain.
+    /// Check that the holder of each rank that is called delivered has delivered; and each named
+    /// peer too, if names are certain.
     pub(super) fn judge_reached(
         &self,
         accepted: &Accepted,
@@ -24,8 +24,8 @@ impl Checker {
     ) {
         let message = Name(receipt.id);
         let mut named_alone = self.named_alone(accepted, receipt);
-        // A message to some members goes by their names. The ranks in its receipt are where
-        // the origin's roster had them, which may be hearsay.
+        // A message to some members goes by their names. The ranks in its receipt come from the
+        // origin's roster and may be hearsay.
         let by_rank = accepted.audience == Audience::Members;
         for rank in reached(receipt).filter(|_| by_rank) {
             let holders: Vec<Id> = self.at(receipt.epoch, rank, accepted.at).collect();
@@ -55,9 +55,9 @@ impl Checker {
         }
     }
 
-    /// The peers that a receipt rightly names as reached and that held none of its reached
-    /// ranks. Each may stand for a rank that nobody ever held: in an epoch that corruption
-    /// made up the origin means the peers that its corrupted tables name.
+    /// The peers that a receipt rightly names as reached, but that held none of its reached ranks.
+    /// Each may stand for a rank that no peer ever held. In an epoch that corruption made up, the
+    /// origin means the peers that its corrupted tables name.
     fn named_alone(
         &self,
         accepted: &Accepted,
@@ -72,10 +72,10 @@ impl Checker {
         alone.into_iter().filter(has_delivered)
     }
 
-    /// Each liar that has delivered may stand for one member that is gone. One that was
-    /// started again since may also stand for one that is there, in a broadcast that was
-    /// issued by name in a later epoch (docs/relay.md, *Limits*): it had claimed the rank, and
-    /// takes the copy, as it has forgotten where it stood.
+    /// Each liar that has delivered may stand for one member that is gone. In a broadcast that was
+    /// issued by name in a later epoch (docs/relay.md, *Limits*), a liar that was started again
+    /// since may also stand for a member that is there. It had claimed the rank, and takes the copy
+    /// because it has forgotten its place.
     pub(super) fn excuse_liars(
         &self,
         accepted: &Accepted,
@@ -84,7 +84,7 @@ impl Checker {
         wrong: &mut Vec<Violation>,
     ) {
         if accepted.audience != Audience::Members {
-            // By name nobody stands for another.
+            // By name no peer stands for another.
             return;
         }
         let has_lied = |since: Duration| since <= closed;
@@ -113,7 +113,7 @@ impl Checker {
         });
     }
 
-    /// Exactly one line per expected member, and each line true.
+    /// Check that there is exactly one line per expected member, and that each line is true.
     pub(super) fn judge_lines(
         &self,
         accepted: &Accepted,
@@ -127,7 +127,7 @@ impl Checker {
         }
     }
 
-    /// The lines of a message to some members, by their names.
+    /// Check the lines of a message to some members, by names.
     fn judge_names(
         &self,
         accepted: &Accepted,
@@ -173,7 +173,7 @@ impl Checker {
         }
     }
 
-    /// The lines of a broadcast, by ranks.
+    /// Check the lines of a broadcast, by ranks.
     fn judge_ranks(
         &self,
         accepted: &Accepted,
@@ -237,11 +237,11 @@ impl Checker {
         }
     }
 
-    /// Who stayed up and a member from the publication to the receipt is
-    /// reached, unless the deadline came before, or it was hard to reach, or had
-    /// just been started again, and is called down. A member that an epoch of the
-    /// origin left out may be called left: to the origin it was not connected.
-    /// Returns how many were given up because their names were not learned.
+    /// A member that stayed up from the publication to the receipt must be reached. Exceptions: the
+    /// deadline came before; or the member was hard to reach, or had just been started again, and
+    /// is called down. A member that an epoch of the origin left out may be called left, as the
+    /// origin was not connected with it. Returns how many members were given up because their names
+    /// were not learnt.
     pub(super) fn judge_reach(
         &self,
         accepted: &Accepted,

@@ -1,6 +1,6 @@
 //! The collective operations of a scenario.
 //!
-//! They are drawn apart from all else, so that the rest of a scenario is the same with and
+//! They are drawn apart from everything else, so that the rest of a scenario is the same with and
 //! without them.
 
 use binomesh::world::Id;
@@ -12,11 +12,11 @@ use rand_chacha::ChaCha8Rng;
 use crate::command::chaos::operation::{Caller, Operation};
 use crate::command::chaos::scenario::Timed;
 
-/// Operations are drawn apart from all else.
+/// The seed of the operations, which are drawn apart from everything else.
 const OF_OPERATIONS: u64 = 0x9d2c_5680_ca7a_11ed;
-/// The longest time from one operation to the next.
+/// The longest time between two operations.
 const MOST_BETWEEN_MS: u64 = 20_000;
-/// Longer than a value of a few members that travels in the proposal itself.
+/// A length above that of a value of a few members that travels in the proposal itself.
 const LONG: u32 = 5_000;
 
 /// The operations of this seed, until this time.
@@ -104,8 +104,8 @@ fn op(rng: &mut ChaCha8Rng) -> Op {
     Op::Numbers(operator, number)
 }
 
-/// Every member calls, but for one that sometimes never does; one may be late, and one may
-/// call again.
+/// All members call, except for one that sometimes never does. One may be late, and one may call
+/// again.
 fn callers(members: &[Id], rng: &mut ChaCha8Rng) -> Vec<Caller> {
     let spread_ms = [1, 50, 500, 3_000].choose(rng).copied().unwrap_or(1);
     let time_ms = rng.random_range(500..=15_000);

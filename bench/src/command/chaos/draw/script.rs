@@ -1,5 +1,4 @@
-//! A scenario in the making: what it knows of who is up, and how each kind of
-//! fault is drawn.
+//! A scenario under construction: it knows which nodes are up, and draws each kind of fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use super::Bounds;
 use crate::command::chaos::scenario::{Post, Timed};
 
-/// Lies against which a promise is not kept yet. A receipt names every member
-/// that a census counts; a round that cannot be surpassed is never answered; a
-/// routed part without its transit list goes round for ever; a false name stays
-/// in a roster as long as its epoch; a false finger answers for others.
+/// Lies against which a promise is not kept yet. A receipt names every member that a census counts.
+/// A round that cannot be surpassed is never answered. A routed part without its transit list
+/// circulates for ever. A false name stays in a roster as long as its epoch. A false finger answers
+/// for others.
 const NOT_DRAWN: [Lie; 5] = [
     Lie::Multitudes,
     Lie::Rounds,
@@ -24,15 +23,14 @@ const NOT_DRAWN: [Lie; 5] = [
     Lie::Rosters,
     Lie::Fingers,
 ];
-/// Visitors are called by numbers from here on.
+/// The first number of a visitor.
 const FIRST_VISITOR: Id = 100_000;
 
-/// A scenario in the making.
+/// A scenario under construction.
 pub(super) struct Script<'a> {
     pub(super) bounds: Bounds,
     pub(super) rng: &'a mut ChaCha8Rng,
-    /// All ids so far, visitors aside, and until when each is not to be counted
-    /// on.
+    /// All nodes so far, without visitors, and until when each of them is not reliable.
     nodes: BTreeMap<Id, u64>,
     down: BTreeSet<Id>,
     next_visitor: Id,
@@ -72,7 +70,7 @@ impl<'a> Script<'a> {
         (two.next().unwrap_or(0), two.next().unwrap_or(1))
     }
 
-    /// Somebody who may be killed: two thirds stay up.
+    /// A node that may be killed. Two thirds of the nodes stay up.
     fn victim(&mut self) -> Option<Id> {
         let is_enough = self.down.len() * 3 >= self.nodes.len();
         let standing = self.standing();
@@ -88,7 +86,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// One that is dead comes back; if none is, one dies.
+    /// Start a dead node again; if none is dead, kill one.
     pub(super) fn restart_any(&mut self, at: u64) {
         let down: Vec<Id> = self.down.iter().copied().collect();
         match down.choose(self.rng).copied() {
@@ -114,7 +112,7 @@ impl<'a> Script<'a> {
         self.nodes.insert(node, at + 2_000);
     }
 
-    /// A crash and a restart before anybody can notice.
+    /// Crash a node and start it again before another one can notice.
     pub(super) fn bounce(&mut self, at: u64) {
         if let Some(node) = self.victim() {
             let noticed = false;
@@ -158,7 +156,7 @@ impl<'a> Script<'a> {
         self.nodes.insert(node, at + 2_000);
     }
 
-    /// Many come at once, and go at once.
+    /// Let many visitors come at once, and go at once.
     pub(super) fn visit(&mut self, at: u64, ms: u64) {
         let count = self.rng.random_range(4..=14);
         let first = self.next_visitor;
@@ -187,7 +185,7 @@ impl<'a> Script<'a> {
         self.push(at, Fault::Sever { a, b, ms });
     }
 
-    /// Two or three groups of all there are.
+    /// Partition all nodes into two or three groups.
     pub(super) fn partition(&mut self, at: u64, ms: u64) {
         let count = self.rng.random_range(2..=3);
         let mut groups = vec![Vec::new(); count];
@@ -238,7 +236,7 @@ impl<'a> Script<'a> {
         self.push(at, narrow);
     }
 
-    /// Everybody's clock, by at most one in twenty.
+    /// Set the clocks of all nodes wrong, by at most one in twenty.
     pub(super) fn drift(&mut self, at: u64) {
         for node in self.standing() {
             let per_million = self.rng.random_range(-50_000..=50_000);
@@ -246,7 +244,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// The state of one, of some or of all.
+    /// Corrupt the state of one node, of some or of all.
     pub(super) fn scramble(&mut self, at: u64) {
         let standing = self.standing();
         let most = match self.rng.random_range(0..4) {
@@ -302,8 +300,8 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Messages between these times, by those who are up in the end or by
-    /// everybody, some of whom will be dead then.
+    /// Add messages between these times, from nodes that are up in the end, or from all nodes, some
+    /// of which will be dead then.
     pub(super) fn chatter(&mut self, times: Range<u64>, per_minute: u64, by_the_living: bool) {
         let count = times.end.saturating_sub(times.start) * per_minute / 60_000;
         for _ in 0..count {
@@ -335,7 +333,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Three quarters are for all.
+    /// Three quarters of the messages are for all members.
     fn receivers(&mut self, from: Id) -> Vec<Id> {
         if self.rng.random_ratio(3, 4) {
             return Vec::new();
@@ -346,8 +344,9 @@ impl<'a> Script<'a> {
     }
 }
 
-/// A third goes down a sibling tree, and one of sixteen each floods, which is dear,
-/// goes along a chain, and the way of one of several blocks. Not drawn, so that a seed's script is otherwise the one that it always was.
+/// The strategy of a message. A third of them go down a sibling tree. One in sixteen each floods,
+/// which is expensive, goes along a chain, or goes as one of several blocks. The strategy follows
+/// from the time instead of being drawn, so that the scripts of seeds do not change.
 fn strategy_at(at_ms: u64) -> Strategy {
     match at_ms % 16 {
         at @ 0..5 => Strategy::SiblingTree {

@@ -12,15 +12,15 @@ use crate::command::chaos::checker::collectives::Concerned;
 use crate::command::chaos::operation::{Caller, Operation};
 use crate::command::chaos::scenario::Scenario;
 
-/// What has no outcome is asked for again and again; how long one question is on its way.
+/// How long it takes to ask members again that have no outcome.
 pub(super) const ASKING: Duration = Duration::from_secs(10);
 /// How long a relay keeps a message that may travel with others.
 const GATHERED: Duration = Duration::from_millis(10);
 /// The name of the operation at the end, and how long its callers wait.
 const LAST: (&str, u64) = ("last", 10_000);
 
-/// How long a message takes at most from any member to any other while nothing disturbs the
-/// world: along a path of the binomial graph.
+/// The longest way of a message between any two members while there is no disturbance: along a path
+/// of the binomial graph.
 pub(super) fn trip(scenario: &Scenario) -> Duration {
     let longest = match scenario.network.latency {
         Latency::Uniform { max_us, .. } | Latency::LongTail { max_us, .. } => max_us,
@@ -29,7 +29,7 @@ pub(super) fn trip(scenario: &Scenario) -> Duration {
     (Duration::from_micros(longest) + GATHERED) * steps
 }
 
-/// A call of a scenario, at its time.
+/// A call of a scenario, with its time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due<'a> {
     at: Duration,
@@ -89,7 +89,7 @@ impl Trial<'_> {
         self.observe();
     }
 
-    /// All that are up come to a last barrier.
+    /// All members that are up call a last barrier.
     pub(super) fn call_all(&mut self) {
         let members: Vec<Id> = self.world.peers().map(|(id, _)| id).collect();
         let Ok(name) = LAST.0.parse() else { return };

@@ -1,5 +1,5 @@
-//! Whether a disturbed world heals: looked at whenever nothing has disturbed it
-//! for a while.
+//! Watches whether a disturbed world heals. It looks whenever there has been no disturbance for a
+//! while.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::super::violation::Violation;
 /// The watch over one world.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// When the last disturbance ends; [`Duration::MAX`] if one has no end.
+    /// The time at which the last disturbance ends; [`Duration::MAX`] if one has no end.
     since: Duration,
-    /// Whether the graph was seen to be wrong since then.
+    /// Whether the graph was seen to be wrong since that time.
     is_wrong: bool,
     is_healed: bool,
-    /// The epoch in which the graph was seen to be exact last.
+    /// The epoch in which the graph was last seen to be exact.
     epoch: Option<Epoch<Id>>,
-    /// Whether those who are up can find each other at all.
+    /// Whether the nodes that are up can find each other at all.
     is_connected: Option<bool>,
-    /// A partition that is long enough for its parts to heal.
+    /// A partition that lasts long enough for its parts to heal.
     parts: Option<Parts>,
-    /// How long each healing took.
+    /// The duration of each healing.
     pub(super) healed: Vec<Duration>,
     pub(super) violations: Vec<Violation>,
 }
@@ -46,7 +46,7 @@ impl Watch {
         self.is_connected = Some(is_connected(world, |_| true));
     }
 
-    /// Since when nothing disturbs the world.
+    /// The time since which there is no disturbance.
     pub(super) const fn since(&self) -> Duration {
         self.since
     }
@@ -56,9 +56,9 @@ impl Watch {
         self.is_healed
     }
 
-    /// Whether it healed, is exact in the epoch that there is now, and its members find each
-    /// other: a lie about sizes may have made one in which most ranks are vacant, and long rows
-    /// of them are passed over too slowly for what has a deadline.
+    /// Whether the world has healed, is exact in the present epoch, and its members find each
+    /// other. A lie about sizes may have made an epoch in which most ranks are vacant. Passing over
+    /// long rows of vacant ranks is too slow for messages with a deadline.
     pub(super) fn is_exact(&mut self, world: &World) -> bool {
         let epoch = common_epoch(world);
         if self.is_healed && epoch != self.epoch {
@@ -68,7 +68,7 @@ impl Watch {
         self.is_healed && is_known && !is_mostly_vacant(world)
     }
 
-    /// Whether it did not heal and will not.
+    /// Whether the world did not heal, and will not.
     pub(super) fn has_ended(&self) -> bool {
         !self.violations.is_empty()
     }
@@ -91,7 +91,7 @@ impl Watch {
             self.healed.extend(self.is_wrong.then(|| now - since));
             return;
         }
-        // Forming is another matter.
+        // The forming of the world is no healing.
         self.is_wrong = !since.is_zero();
         if now - since >= limit && self.is_connected(world) {
             let after = now - since;
@@ -108,10 +108,10 @@ impl Watch {
     }
 }
 
-/// The parts of a partition, which go on by themselves.
+/// The parts of a partition, each of which goes on by itself.
 #[derive(Debug)]
 struct Parts {
-    /// When each must be whole, unless something else is done meanwhile.
+    /// The time by which each part must be whole, unless there is another disturbance.
     due: Duration,
     groups: Vec<Vec<Id>>,
 }
@@ -128,8 +128,7 @@ impl Parts {
         })
     }
 
-    /// The first part that is not legitimate though its members could find each
-    /// other.
+    /// The first part that is not legitimate although its members could find each other.
     fn violation(&self, world: &World, after: Duration) -> Option<Violation> {
         let broken = |group: &Vec<Id>| {
             let up: Vec<Id> = group
@@ -137,7 +136,7 @@ impl Parts {
                 .copied()
                 .filter(|id| world.is_up(*id))
                 .collect();
-            // Nobody of it may have survived.
+            // All nodes of the part may be dead.
             let can = !up.is_empty() && is_connected(world, |id| up.contains(&id));
             let defect = world.defect_among(&up).filter(|_| can)?;
             let members = up.len();
@@ -151,7 +150,8 @@ impl Parts {
     }
 }
 
-/// The epoch in which all live peers stand, if it is one: a quick look before a close one.
+/// The epoch in which all live peers have places, if it is the same: a quick look before a thorough
+/// one.
 fn common_epoch(world: &World) -> Option<Epoch<Id>> {
     let mut epochs = world
         .peers()
@@ -170,8 +170,8 @@ fn is_mostly_vacant(world: &World) -> bool {
     ranks > 2 * world.peers().count()
 }
 
-/// Whether the living of a group could all find each other by what they were
-/// told at their start.
+/// Whether the live nodes of a group could all find each other by the addresses that they got at
+/// their start.
 pub(super) fn is_connected(world: &World, is_in: impl Fn(Id) -> bool) -> bool {
     let up: BTreeSet<Id> = world
         .peers()

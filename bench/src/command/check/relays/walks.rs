@@ -11,14 +11,14 @@ use crate::checker::relays::{DELIVERY, Full, PROGRESS, Relays, Schedules, walk};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// Of a world that must deadlock, or has a bug planted, this many schedules are tried at
-/// most, all of them, and counted.
+/// The most schedules of a world that must deadlock or has a planted bug. All of them are walked,
+/// and the failures are counted.
 const RED: u64 = 1_000;
 
-/// After so many a log is told how far it is.
+/// A log is told the progress after this many schedules.
 const MILESTONE: u64 = 50_000;
 
-/// How the schedules of one world went.
+/// The result of the schedules of one world.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     layer: &'static str,
@@ -32,9 +32,9 @@ struct Row {
     first_seed: u64,
     steps: u64,
     depth: usize,
-    /// How often a node said that it had no room.
+    /// How often a node said that it has no room.
     busy: u64,
-    /// How often a copy waited until another one to the same peer was answered.
+    /// How often a copy waited until an earlier copy to the same peer was answered.
     held_back: u64,
     /// The longest schedule, by the clock of the world.
     virtual_seconds_max: f64,
@@ -53,7 +53,7 @@ struct Plan {
 }
 
 impl Check {
-    /// Walk through all worlds and print their rows; whether they are as they should be.
+    /// Walk through all worlds and print their rows. Returns whether all results are as expected.
     pub(super) fn walks(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         for plan in plans() {
@@ -134,14 +134,15 @@ fn plans() -> Vec<Plan> {
         router: Chosen::new(&Aware),
         ..Config::default()
     };
-    // Above this no rosters are kept: whoever is no neighbour is routed to.
+    // No rosters are kept above this population, so members that are no neighbours are reached by
+    // routing.
     let unknown = Config {
         roster_max: 1,
         ..known
     };
     let mut plans = Vec::new();
     for nodes in 4..=6 {
-        // In a graph of fewer everybody is everybody's neighbour.
+        // In smaller graphs all nodes are neighbours.
         let configs = [(known, true), (unknown, false)].into_iter();
         for (config, names_known) in configs.take(if nodes < 6 { 1 } else { 2 }) {
             for strategy in [Strategy::Binomial, Strategy::SiblingTree { fanout: 2 }] {

@@ -1,4 +1,4 @@
-//! A folder that goes with this process, however it ends.
+//! A folder that is removed with this process, however it ends.
 
 use std::io;
 use std::path::Path;
@@ -7,14 +7,15 @@ use std::process::Stdio;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// Waits for the end of this process, and has ten seconds for nodes that still write.
+/// The program of the child: it waits for the end of this process, and then tries for ten seconds
+/// to remove the folder, as nodes may still write there.
 const REMOVAL: &str = r#"read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$0" && break; sleep 1; done"#;
 
-/// The folder. Dropping this removes it. If this process is killed, a child does.
+/// The folder. It is removed when this is dropped; if this process is killed, a child removes it.
 #[derive(Debug)]
 pub(super) struct Folder {
-    // Dropped in this order: nothing is left for the child to remove.
+    // The fields are dropped in this order, so the child finds nothing to remove.
     dir: TempDir,
     _child: Child,
 }
@@ -27,7 +28,7 @@ impl Folder {
             .arg(dir.path())
             .stdin(Stdio::piped())
             .kill_on_drop(true)
-            // Ctrl-C is for us.
+            // A process group of its own keeps Ctrl-C for this process.
             .process_group(0)
             .spawn()?;
         Ok(Self { dir, _child: child })
@@ -50,7 +51,7 @@ mod tests {
         drop(dropped);
         assert!(!path.exists());
 
-        // What the end of this process does to the child.
+        // Dropping only the child's input does the same as the end of this process.
         let Folder { dir, mut _child } = Folder::make().unwrap();
         let path = dir.keep();
         std::fs::write(path.join("file"), "").unwrap();

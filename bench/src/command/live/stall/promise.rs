@@ -1,4 +1,4 @@
-//! What was sent, what receipts promise of the one receiver, and what it was given.
+//! The messages of a run, the promises of receipts about the stalled receiver, and its deliveries.
 
 use binomesh::Receipt;
 use serde::Serialize;
@@ -7,22 +7,23 @@ use tokio::time::Instant;
 use crate::command::live::receivers::Receivers;
 use crate::command::live::setup::now;
 
-/// What receipts promise of the one receiver, and what its subscriber was given.
+/// The promises of receipts about the stalled receiver, compared with the deliveries at its
+/// subscriber.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Promise {
-    /// Broadcasts that it has, as their receipts say.
+    /// How many broadcasts the receiver has, by their receipts.
     pub promised: usize,
-    /// Of them, those that its subscriber was neither given nor told that it missed.
+    /// How many of these its subscriber neither got nor was told to have missed.
     pub broken: u64,
-    /// Broadcasts that it was given though their receipts promise nothing.
+    /// How many broadcasts it got although their receipts do not promise them.
     pub beyond: usize,
-    /// How many its subscriber was told that it missed.
+    /// How many messages its subscriber was told to have missed.
     pub missed: u64,
-    /// Messages that it was given more than once.
+    /// How many messages it got more than once.
     pub repeated: u64,
-    /// Messages that came to it when it was back, as their receipts say.
+    /// How many kept messages came to it when it was back, by their receipts.
     pub kept_promised: usize,
-    /// Of them, those that its subscriber was given.
+    /// How many of these its subscriber got.
     pub kept_delivered: usize,
     /// Whether these came in order.
     pub kept_in_order: bool,
@@ -37,18 +38,18 @@ impl Promise {
     }
 }
 
-/// What was sent and what became of it.
+/// The messages that were sent, and their receipts.
 #[derive(Default)]
 pub(super) struct Sent {
     /// The broadcasts that have a receipt, by topic.
     pub(super) receipts: Vec<(String, Receipt)>,
     pub(super) refused: u32,
-    /// Whether another one's metrics named it as slow.
+    /// Whether the metrics of another node named the receiver as slow.
     pub(super) is_named: bool,
     pub(super) seconds: f64,
-    /// When each receipt came.
+    /// The times at which the receipts came.
     pub(super) told: Vec<Instant>,
-    /// The same of what was kept for the one, in order.
+    /// The messages that were kept for the receiver, with their receipts, in order.
     pub(super) kept: Vec<(String, Receipt)>,
 }
 

@@ -1,61 +1,61 @@
-//! What a run of `live stall` found, and whether that is what was promised.
+//! The row of a run of `live stall`, and whether the promises held.
 
 use serde::Serialize;
 
 use super::super::setup::Context;
 use super::{How, KEPT, Promise};
 
-/// What happened.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// What the one did.
+    /// How the receiver was stalled.
     pub how: How,
     /// Broadcasts that were accepted.
     pub broadcasts: u64,
-    /// Those that were not.
+    /// How many broadcasts were not accepted.
     pub refused: u32,
-    /// Their length.
+    /// The length of a broadcast.
     pub message_bytes: usize,
-    /// From the first to the last receipt.
+    /// The seconds from the first broadcast to the last receipt.
     pub seconds: f64,
-    /// How many times as long as undisturbed, if that was measured before.
+    /// The ratio of these seconds to those of the undisturbed run, if there was one.
     pub times_undisturbed: Option<f64>,
     /// The limit of the seconds, if there is one.
     pub seconds_limit: Option<f64>,
-    /// Whether another one's metrics named it as slow, of one that stood still.
+    /// Whether another node's metrics named the receiver as slow, if it was stopped.
     pub named_slow: Option<bool>,
     /// The longest time between a receipt and the next.
     pub silence_seconds_max: f64,
-    /// Messages that never came to one of the other receivers.
+    /// How many deliveries at the other receivers never came.
     pub lacking: u64,
-    /// Those that came there more than once.
+    /// How many messages came there more than once.
     pub duplicates: u64,
-    /// Those of the lacking that came there and were not read in time by this very command.
+    /// How many of the lacking messages came there, but were not read in time by this command.
     pub overrun: u64,
-    /// Receipts that name another one than the one as not reached.
+    /// How many receipts name another receiver as not reached.
     pub others_unreached: usize,
-    /// What receipts promise of the one, and what it was given.
+    /// The promises about the stalled receiver, and its deliveries.
     #[serde(flatten)]
     pub promise: Promise,
     /// The most memory that the origin has ever taken.
     pub memory_origin_mib: f64,
-    /// The one.
+    /// The most memory that the stalled receiver has ever taken.
     pub memory_stalled_mib: f64,
-    /// Whoever took most.
+    /// The most memory that any node has ever taken.
     pub memory_max_mib: f64,
-    /// Whoever took most before the first broadcast.
+    /// The most memory that any node had taken before the first broadcast.
     pub memory_before_max_mib: f64,
-    /// The limit.
+    /// The limit of the memory.
     pub memory_limit_mib: u64,
-    /// Whether all was as promised.
+    /// Whether every promise held.
     pub ok: bool,
 }
 
 impl Row {
-    /// Whether all was as promised.
+    /// Whether every promise held.
     pub(super) fn is_as_promised(&self) -> bool {
         let is_told_all = match self.how {
             How::Paused => {
@@ -136,7 +136,7 @@ mod tests {
             spoil(&mut row);
             assert!(!row.is_as_promised(), "{number}");
         }
-        // What was kept counts, and whether others' metrics name the one.
+        // In a paused run, kept messages and the name in other nodes' metrics count as well.
         let mut paused = good;
         (paused.how, paused.named_slow) = (How::Paused, Some(true));
         let kept = KEPT as usize;

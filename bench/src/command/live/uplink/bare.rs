@@ -1,5 +1,5 @@
-//! The same bytes over one bare QUIC link between two hosts, with the settings of our own
-//! links and nothing on top: what a push is compared with.
+//! The same bytes over one bare QUIC link between two hosts, with the settings of our own links and
+//! nothing on top. Pushes are compared with it.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::super::setup::now;
 use crate::command::Failure;
 
-/// Beside the nodes' port.
+/// A port beside that of the nodes.
 const PORT: u16 = 7701;
 
 /// One end of the link.
@@ -25,7 +25,7 @@ pub(super) struct End<'a> {
     pub(super) identity: Identity,
 }
 
-/// How long the bytes take, from the first one until the receiver says that it has all.
+/// The time of a transfer, from the first byte until the receiver says that it has all bytes.
 pub(super) fn transfer(from: End<'_>, to: End<'_>, bytes: Bytes) -> Result<Duration, Failure> {
     let at = to
         .place
@@ -36,7 +36,8 @@ pub(super) fn transfer(from: End<'_>, to: End<'_>, bytes: Bytes) -> Result<Durat
     std::thread::scope(|scope| {
         let receiver = scope
             .spawn(move || in_host(to.place, async || receive(at, &to.identity, is_there).await));
-        // This fails if the receiver ends before it listens; then its own error is returned.
+        // If the receiver ends before it listens, this fails, and the receiver's own error is
+        // returned.
         let sent = listening.recv().map_err(Failure::run);
         let sent =
             sent.and_then(|()| in_host(from.place, async || send(at, &from.identity, bytes).await));
@@ -46,8 +47,8 @@ pub(super) fn transfer(from: End<'_>, to: End<'_>, bytes: Bytes) -> Result<Durat
     })
 }
 
-/// Run something with its own runtime in the network namespace of a host: sockets belong
-/// to the namespace of the thread that opens them.
+/// Run `body` in a runtime of its own in the network namespace of a host. Sockets belong to the
+/// namespace of the thread that opens them.
 fn in_host<T: Send>(
     host: &Place,
     body: impl AsyncFnOnce() -> Result<T, Failure> + Send,

@@ -13,12 +13,12 @@ use super::super::home::{Home, name};
 use super::words::{Answer, Order};
 use crate::command::Failure;
 
-/// How long a node that was told to stop may take until its process has ended.
+/// The longest time between the order to stop and the end of the process.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Such a process. It is killed when this is dropped.
+/// The process of a node. It is killed when this is dropped.
 pub(super) struct Child {
-    /// For errors.
+    /// The name for errors.
     name: String,
     process: tokio::process::Child,
     orders: ChildStdin,
@@ -27,7 +27,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// This program once more, as one node.
+    /// Start this program once more, as one node.
     pub(super) fn start(
         peers: &Peers,
         home: &Home,
@@ -70,7 +70,7 @@ impl Child {
         self.answer().await
     }
 
-    /// Give an order, the answer to which comes later.
+    /// Give an order whose answer is read later.
     pub(super) async fn tell(&mut self, order: &Order) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(order).map_err(Failure::run)?;
         line.push(b'\n');
@@ -97,7 +97,7 @@ impl Child {
         }
     }
 
-    /// Wait until the process has ended, after it was told to.
+    /// Wait for the end of a process that was told to stop.
     pub(super) async fn ended(mut self) -> Result<(), Failure> {
         drop(self.orders);
         match timeout(ENDS_WITHIN, self.process.wait()).await {
@@ -108,7 +108,7 @@ impl Child {
         }
     }
 
-    /// That is no answer to what was asked.
+    /// The error that this is no answer to the order.
     pub(super) fn surprised(&self, answer: &Answer) -> Failure {
         Failure::Run(format!("{} gave another answer: {answer:?}", self.name))
     }

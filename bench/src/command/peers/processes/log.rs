@@ -1,4 +1,4 @@
-//! What has come to one node, and when.
+//! The messages that have come to one node, and their times.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,21 +7,21 @@ use tokio::sync::Notify;
 
 use crate::record::uptime_ns;
 
-/// Messages that have come since it was cleared.
+/// A count of the messages since the last order to count.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     count: AtomicU64,
     last_ns: AtomicU64,
-    /// So many are waited for; 0 if none.
+    /// The count that is waited for; 0 if none.
     wanted: AtomicU64,
     reached: Notify,
     keeps: AtomicBool,
-    /// One per message for as long as they are kept: as many as node 0 sends with pauses.
+    /// The time of each message, if times are kept: as many as node 0 sends with pauses.
     times_ns: Mutex<Vec<u64>>,
 }
 
 impl Log {
-    /// So many more have come.
+    /// Count further messages that have come.
     pub(super) fn add(&self, messages: u64) {
         let now = uptime_ns();
         if self.keeps.load(Ordering::SeqCst) {
@@ -36,7 +36,7 @@ impl Log {
         }
     }
 
-    /// Begin anew, when nothing is on its way.
+    /// Count from zero again. No message may be under way.
     pub(super) fn clear(&self, keeps: bool) {
         self.keeps.store(keeps, Ordering::SeqCst);
         self.count.store(0, Ordering::SeqCst);
@@ -45,8 +45,8 @@ impl Log {
         times.clear();
     }
 
-    /// Wait for so many, the last that are sent. Returns when each came, or if those are
-    /// not kept the last.
+    /// Wait for this many messages, which are all that are sent. Returns the time of each, or only
+    /// of the last if times are not kept.
     pub(super) async fn wait(&self, messages: u64) -> Vec<u64> {
         self.wanted.store(messages, Ordering::SeqCst);
         while self.count.load(Ordering::SeqCst) < messages {

@@ -14,7 +14,7 @@ use super::super::{bare, ours};
 use super::log::Log;
 use crate::command::Failure;
 
-/// Such a node.
+/// A node of either kind.
 pub(super) enum Member {
     /// A member of a cluster.
     Ours(Ours),
@@ -27,7 +27,7 @@ pub(super) struct Ours {
     node: Node,
     nodes: u32,
     publisher: ours::Publisher,
-    /// Held for as long as it is to be called.
+    /// The listener is called as long as it is held.
     listener: Option<Listener>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct BareNode {
     endpoint: Bare,
     parent: Option<SocketAddr>,
     children: u32,
-    /// Of node 0 once it has joined.
+    /// The queue of node 0, once it has joined.
     queue: Option<mpsc::Sender<Bytes>>,
     tasks: JoinSet<()>,
 }
@@ -81,7 +81,7 @@ impl Member {
         }))
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub(super) fn address(&self) -> Result<SocketAddr, Failure> {
         match self {
             Self::Ours(ours) => Ok(ours.node.address()),
@@ -89,7 +89,7 @@ impl Member {
         }
     }
 
-    /// Wait until its connections stand. What comes from then on is logged.
+    /// Wait until its connections stand. Messages from then on are logged.
     pub(super) async fn join(&mut self, log: &Arc<Log>) -> Result<(), Failure> {
         match self {
             Self::Ours(ours) => ours.join(log.clone()).await,
@@ -97,7 +97,7 @@ impl Member {
         }
     }
 
-    /// How a node of ours sees the cluster.
+    /// The cluster as a node of ours sees it.
     pub(super) async fn report(&self) -> Result<NodeReport, Failure> {
         match self {
             Self::Ours(ours) => ours.node.report().await.map_err(Failure::run),
@@ -105,7 +105,7 @@ impl Member {
         }
     }
 
-    /// Send a message to all when there is room.
+    /// Send a message to all nodes as soon as there is room.
     pub(super) async fn send(&mut self, payload: Bytes) -> Result<(), Failure> {
         match self {
             Self::Ours(ours) => ours.publisher.send(&ours.node, payload).await,
@@ -118,7 +118,7 @@ impl Member {
         }
     }
 
-    /// Wait until every message has its receipt, if there are any.
+    /// Wait until every message has its receipt, if the system has receipts.
     pub(super) async fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Ours(ours) => ours.publisher.settle().await,
@@ -126,7 +126,7 @@ impl Member {
         }
     }
 
-    /// Close everything.
+    /// Close all connections.
     pub(super) async fn stop(&mut self) {
         match self {
             Self::Ours(ours) => {

@@ -1,7 +1,7 @@
 //! The process of one node: it reads orders from stdin, and writes answers to stdout.
 //!
-//! Its node has a runtime with one thread, as a daemon has by default. Orders come in on
-//! another thread, which publishes as a program would, and sleeps while nothing is asked.
+//! Its node has a runtime with one thread, as a daemon has by default. Orders come in on another
+//! thread, which publishes like a user's program, and sleeps while there is no order.
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ impl PeersNode {
     }
 }
 
-/// A node, and what it counts.
+/// A node that follows orders, with its counts.
 struct Following {
     node: u32,
     window_bytes: usize,

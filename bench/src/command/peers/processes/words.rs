@@ -1,95 +1,95 @@
-//! What this process and its nodes say to each other: a line of JSON each.
+//! The messages between this process and its nodes: one line of JSON each.
 
 use std::net::SocketAddr;
 
 use binomesh::NodeReport;
 use serde::{Deserialize, Serialize};
 
-/// What a node is to do. Each order has one answer.
+/// An order to a node. Each order has one answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
-    /// Listen, and know who is above and how many are below.
+    /// Listen, with this parent and number of children.
     Start {
-        /// None for node 0.
+        /// The address of the parent; none for node 0.
         parent: Option<SocketAddr>,
-        /// How many will dial it, if it is a bare one.
+        /// How many nodes will dial it, if it is a bare node.
         children: u32,
     },
-    /// Go on when all connections stand.
+    /// Continue when all connections stand.
     Join,
-    /// Say how it sees the cluster.
+    /// Report the cluster as the node sees it.
     Report,
-    /// Count what comes from now on, and keep the time of each if asked to.
+    /// Count messages from now on.
     Count {
-        /// Of each, not only of the last.
+        /// Whether the time of each message is kept, and not only of the last.
         keeps: bool,
     },
-    /// Send messages with pauses between; node 0 alone.
+    /// Send messages with pauses between them; only for node 0.
     SendSpaced {
-        /// Of each.
+        /// The length of each message.
         bytes: usize,
-        /// How many.
+        /// The number of messages.
         count: u64,
-        /// From one to the next.
+        /// The time between two messages.
         pause_us: u64,
     },
-    /// Send messages back to back; node 0 alone.
+    /// Send messages back to back; only for node 0.
     SendFor {
-        /// Of each.
+        /// The length of each message.
         bytes: usize,
-        /// For how long.
+        /// The time for which messages are sent.
         millis: u64,
     },
-    /// Wait until so many have come since the order to count.
+    /// Wait until this many messages have come since the order to count.
     Await {
-        /// How many.
+        /// The number of messages.
         messages: u64,
     },
-    /// Say what its process has used.
+    /// Report the resources that the process has used.
     Usage,
-    /// Stop.
+    /// Stop the node.
     End,
 }
 
-/// What a node answers.
+/// An answer of a node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// It listens here.
+    /// The node listens at this address.
     Started {
-        /// On loopback.
+        /// The address of the node on loopback.
         address: SocketAddr,
     },
-    /// How it sees the cluster.
+    /// The cluster as the node sees it.
     Report {
-        /// Of a node of ours.
+        /// The report of a node of ours.
         report: Box<NodeReport>,
     },
-    /// All were sent, and have their receipts if there are any.
+    /// All messages were sent, and have their receipts if the system has any.
     Sent {
-        /// By the clock that all processes share.
+        /// The times, by the clock that all processes share.
         times_ns: Vec<u64>,
-        /// How many.
+        /// The number of messages.
         messages: u64,
     },
-    /// All have come.
+    /// All messages have come.
     Arrived {
-        /// By the clock that all processes share.
+        /// The times, by the clock that all processes share.
         times_ns: Vec<u64>,
     },
-    /// Since its process began.
+    /// The resources since the process began.
     Usage {
-        /// Of all threads, in user and kernel.
+        /// The processor time of all threads, in user and kernel.
         processor_ns: u64,
-        /// How often a thread of it went to sleep of its own will.
+        /// How often a thread of the process went to sleep voluntarily.
         wakeups: u64,
     },
     /// The order was followed.
     Done,
     /// The order could not be followed.
     Failed {
-        /// Why.
+        /// The reason of the failure.
         reason: String,
     },
 }

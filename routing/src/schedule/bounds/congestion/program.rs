@@ -15,7 +15,8 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 use super::{Router, SCALE};
 
-/// How often trees are added. Guess: the bound stands still before.
+/// How often trees are added. Guess: the bound stops rising before. With fewer rounds it may be
+/// lower.
 const ROUNDS: usize = 60;
 /// The most channels and senders together: BMG(64) has 768 and takes ten seconds, BMG(128)
 /// has 1,792 and takes minutes.
@@ -29,8 +30,8 @@ struct Tree {
     load: Vec<(usize, f64)>,
 }
 
-/// A bound that is at least `best`, beginning with trees for these lengths. Once
-/// `goes_on` denies, no further program is solved.
+/// A bound of at least `best`, beginning with trees for these lengths. Once `goes_on` denies, no
+/// further program is solved.
 pub(super) fn bound(
     router: &mut Router<'_>,
     best: usize,
@@ -54,7 +55,7 @@ pub(super) fn bound(
         let Some((optimum, lengths)) = solve(channels, senders, &trees) else {
             break;
         };
-        // More trees only lower the optimum: nothing can be gained any more.
+        // More trees only lower the optimum, so the bound cannot rise any more.
         if (optimum - TOLERANCE).ceil() as usize <= best {
             break;
         }
@@ -72,7 +73,7 @@ pub(super) fn bound(
     best
 }
 
-/// The trees that are shortest for these lengths, and the bound that these give.
+/// Add the trees that are shortest for these lengths. Returns the bound that the lengths give.
 fn add_trees(router: &mut Router<'_>, lengths: &[u64], trees: &mut Vec<Tree>) -> usize {
     let mut total = 0;
     for sender in 0..router.problem.senders().len() {
@@ -89,7 +90,7 @@ fn add_trees(router: &mut Router<'_>, lengths: &[u64], trees: &mut Vec<Tree>) ->
     total.div_ceil(room.max(1)) as usize
 }
 
-/// The optimum for these trees, and its lengths; `None` if the solver fails.
+/// The optimum for these trees, and the lengths that reach it; `None` if the solver fails.
 fn solve(channels: usize, senders: usize, trees: &[Tree]) -> Option<(f64, Vec<f64>)> {
     let mut program = Problem::new(OptimizationDirection::Maximize);
     let mut variables = |count: usize, weight: f64, most: f64| -> Vec<Variable> {
@@ -121,7 +122,7 @@ mod tests {
     use super::super::super::super::topology::Topology;
     use super::*;
 
-    /// The bound by equal lengths, and after the linear program while `goes_on` allows.
+    /// The bound by equal lengths, and the bound after the linear program while `goes_on` allows.
     fn bounds_while(name: &str, goes_on: &mut dyn FnMut() -> bool) -> (usize, usize) {
         let graph = Topology::generate(name).unwrap();
         let equal = vec![vec![1; graph.channels().len()]];

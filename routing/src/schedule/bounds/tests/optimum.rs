@@ -1,4 +1,5 @@
-//! The bounds beside the true optimum of small random graphs, found by trying all steps.
+//! The bounds compared with the true optimum of small random graphs, which is found by trying all
+//! steps.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +9,15 @@ use super::super::super::problem::Request;
 use super::super::super::topology::{Channel, Topology};
 use super::super::*;
 
-/// The most states that are kept, and steps that are tried from all of them. Guess: more
-/// take too long, and such a case is left out.
+/// The most states that are kept, and the most steps that are tried from all of them. Guess: a case
+/// beyond takes too long and is left out, so a smaller number checks fewer cases.
 const STATES_MAX: usize = 20_000;
 const STEPS_MAX: usize = 400_000;
 
-/// Which node has which message: bit `message * nodes + node`.
+/// Bit `message * nodes + node` is set if the node has the message.
 type State = u128;
 
-/// A message on a path: who learns it, and what that takes.
+/// A message on a path: the nodes that learn it, and the resources that it takes.
 struct Way {
     needs: State,
     gives: State,
@@ -24,7 +25,7 @@ struct Way {
     ports: u64,
 }
 
-/// All that a problem allows, as bits.
+/// The possibilities of a problem, as bits.
 struct World {
     ways: Vec<Way>,
     start: State,
@@ -81,7 +82,7 @@ impl World {
         world
     }
 
-    /// Whether the goal is reached in so many steps; `None` if that is too much to try.
+    /// Whether the goal can be reached in this many steps; `None` if that is too much to try.
     fn is_reached(&self, steps: u32) -> Option<bool> {
         let mut states = BTreeSet::from([self.start]);
         let mut tried = 0;
@@ -101,7 +102,7 @@ impl World {
         Some(false)
     }
 
-    /// All steps from a state, the ways from `first` on added to what is known `now`.
+    /// All steps from a state. Ways from `first` on are added to what the nodes know `now`.
     fn step(
         &self,
         before: State,
@@ -125,7 +126,7 @@ impl World {
                 self.step(before, now | way.gives, place + 1, used, found, tried);
             }
         }
-        // To learn more never hurts: only steps to which nothing can be added count.
+        // To learn more never hurts, so only steps count to which no way can be added.
         if is_last {
             found.insert(now);
         }
@@ -157,8 +158,7 @@ fn paths(problem: &Problem) -> Vec<Vec<Node>> {
     paths
 }
 
-/// A random graph of these nodes, and a random request on it; `None` if a receiver is
-/// cut off.
+/// A random graph of this many nodes, and a random request on it; `None` if a receiver is cut off.
 fn random(nodes: u64, noise: &mut Noise) -> Option<Problem> {
     let mut edges = String::new();
     for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
@@ -227,6 +227,6 @@ fn no_schedule_of_a_small_graph_is_shorter_than_the_bound() {
         checked += 1;
         met += u32::from(world.is_reached(bound) == Some(true));
     }
-    // Else the test would not notice a bound that is too high by one.
+    // With fewer cases the test would not notice a bound that is too high by one.
     assert!(checked >= 300 && met >= 250, "{checked} checked, {met} met");
 }

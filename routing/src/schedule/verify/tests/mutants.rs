@@ -6,7 +6,7 @@ use super::super::super::search::{Method, Options, find};
 use super::super::*;
 use super::read;
 
-/// One search's schedule of a request.
+/// The schedule that one search finds for a request.
 fn sample(
     name: &str,
     faults: &[&str],
@@ -28,7 +28,7 @@ fn sample(
     (graph, found.schedule)
 }
 
-/// Of all collectives and models, with blocks, an excess, faults and lists, and by all
+/// Samples of all collectives and models, with blocks, an excess, faults and lists, and by all
 /// searches.
 fn samples() -> Vec<(Topology, Schedule)> {
     let mut samples = Vec::new();
@@ -91,10 +91,10 @@ fn samples() -> Vec<(Topology, Schedule)> {
     samples
 }
 
-/// How a schedule is broken, and the defects that the judge may then name.
+/// A way to break a schedule, and the defects that the judge may then name.
 struct Mutation {
     what: &'static str,
-    /// Breaks it at a move; `None` if this does not apply there.
+    /// Break the schedule at a move; `None` if that is not possible there.
     breaks: fn(&Topology, &mut Schedule, usize) -> Option<()>,
     is_expected: fn(&Defect) -> bool,
 }
@@ -104,7 +104,7 @@ const MUTATIONS: [Mutation; 17] = [
         what: "a delivery is missing",
         breaks: |graph, schedule, place| {
             let one = schedule.moves.remove(place);
-            // Hops to a relay alone may be needless.
+            // A hop that only leads to a relay may be needless.
             let problem = problem(graph, schedule)?;
             let is_needed = problem.receivers().contains(&graph.node(&one.to)?);
             (is_needed || !schedule.collective.is_broadcast()).then_some(())
@@ -248,7 +248,7 @@ const MUTATIONS: [Mutation; 17] = [
                 .map(|node| graph.node_name(*node).to_owned());
             let to = &schedule.moves[place].to;
             schedule.receivers = Some(names.filter(|name| name != to).collect());
-            // Elsewhere relays learn, or the root alone receives.
+            // In other collectives relays learn messages, or only the root receives.
             let is_wormhole = schedule.model == Model::Wormhole;
             (is_wormhole && schedule.collective != Collective::Aog).then_some(())
         },

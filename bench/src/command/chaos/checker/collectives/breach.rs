@@ -1,4 +1,4 @@
-//! What can be wrong with collective operations.
+//! The rules of collective operations that can be broken.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// Which promise it is.
+    /// The name of the promise.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Unasked { .. } => "collective-unasked",

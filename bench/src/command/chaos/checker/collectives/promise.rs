@@ -1,29 +1,30 @@
-//! Who may be missing, and who must hear of an agreed outcome.
+//! The members that may be missing, and the members that must hear of an agreed outcome.
 //!
-//! An operation *closes* when the time of the first of its callers is nearly over: a tenth
-//! of it before, at most a second.
+//! An operation *closes* when the time of the first of its callers is nearly over: a tenth of it
+//! before, at most a second.
 //!
-//! *Not missing.* A member is there if it ran in one life from [`SETTLED`] before the first
-//! call until the first caller was told of the agreed outcome, nothing disturbed it or all
-//! meanwhile, and nobody was told that it is down or has left. It is missing neither as dead
-//! nor as left. It is not missing at all if besides it called [`NOTICED`] before the
-//! operation closed (with a long value, and as long as a decision takes), and from then
-//! until the outcome was told the graph was exact and nothing disturbed the world. But for
-//! an operation that ends early for the sake of others: aborted, too few, no root.
+//! *Not missing.* A member is there if three things hold from [`SETTLED`] before the first call
+//! until the first caller was told of the agreed outcome. The member ran in one life. No
+//! disturbance concerned it or all members. No process was told that the member is down or has
+//! left. Such a member is missing neither as dead nor as left.
 //!
-//! *Agreed.* Let nothing disturb the world, and its graph be exact, from [`NOTICED`] before
-//! the earliest deadline until the last one; and let a majority of the listed members have
-//! run, each in one process, from the first call on: former processes of others may have
-//! voted, and those others do not vote again. Then each of this majority that called so long
-//! before its own deadline that a decision fits in between hears of an agreed outcome.
-//! Deciding begins when the operation closes, or when all have come, if all were there as
-//! above. If values are long, all members must have run: those that are gone may have held
-//! them.
+//! It is not missing at all if it also called [`NOTICED`] before the operation closed (with a long
+//! value, earlier by the time of a decision), and if from then until the outcome was told the graph
+//! was exact and there was no disturbance. An exception is an operation that ends early because of
+//! others: aborted, too few, no root.
 //!
-//! Where relays have room for little, long values may not get through in time: then neither
-//! rule applies to them. In such a world the graph does not count as exact while a relay
-//! refuses messages because an earlier one is open. In no world does it count as exact while
-//! more ranks are vacant than not, which a liar can bring about.
+//! *Agreed.* Let there be no disturbance and an exact graph from [`NOTICED`] before the earliest
+//! deadline until the last one. Let a majority of the listed members have run from the first call
+//! on, each in one process, since members with former processes may not vote again. Then each
+//! member of this majority hears of an agreed outcome, if a decision fits in between its call and
+//! its own deadline. A decision begins when the operation closes, or when all have come, if all
+//! were there as above. With long values all members must have run, as members that are gone may
+//! have held them.
+//!
+//! If relays have little room, long values may not get through in time, and neither rule applies to
+//! them. In such a world the graph does not count as exact while a relay refuses messages because
+//! an earlier one is open. In no world does the graph count as exact while most ranks are vacant,
+//! which a liar can bring about.
 
 use std::time::Duration;
 
@@ -33,40 +34,41 @@ use binomesh_routing::collective::{Class, End};
 
 use super::{Breach, Collectives, Concerned, Operation, is_long};
 
-/// How long after a fault a member that can be reached may still be called down somewhere. A
-/// guess, the same as for receipts.
+/// How long after a fault a reachable member may still be called down. A guess, the same as for
+/// receipts.
 const SETTLED: Duration = Duration::from_secs(30);
-/// How long it may take until a loss is noticed, four seconds at the default pace, and two
-/// more. Members that wait for an outcome ask again after four seconds at the latest.
+/// The time until a loss is noticed, four seconds at the default pace, and two seconds more.
+/// Members that wait for an outcome ask again after at most four seconds.
 const NOTICED: Duration = Duration::from_secs(6);
-/// Nobody is given up earlier than at this share of the time of the first caller, whichever
-/// clock measures it.
+/// No member is given up before this share of the first caller's time, whichever clock measures it.
 const EARLIEST: f64 = 0.85;
 
-/// What clocks make of a time at most and at least, if they are wrong.
+/// The largest and the smallest factor between a time and its measure by a wrong clock.
 const DRIFT: (f64, f64) = (1.06, 0.94);
-/// A caller comes, and members are asked, vote and are told: with one that gets lost.
+/// The trips of a decision: a caller comes, members are asked, vote and are told. One trip more is
+/// for a lost message.
 const TRIPS: u32 = 5;
-/// The same with long values: besides, two members fetch each value and say so, and then all
-/// members fetch all.
+/// The trips with long values: two members also fetch each value and report it, and then all
+/// members fetch all values.
 const LONG_TRIPS: u32 = 11;
-/// With so many members the trips for long values take twice as long, and so on. A guess.
+/// For each further row of this many members, the trips for long values take as long again. A
+/// guess: if it is too large, slow decisions are called broken promises.
 const AT_ONCE: u32 = 16;
 
-/// How long before its deadline a caller gives up those that have not come.
+/// How long before its deadline a caller gives up members that have not come.
 fn margin(time: Duration) -> Duration {
     (time / 10).min(Duration::from_secs(1))
 }
 
 impl Operation {
-    /// When it closes, by a clock that is slow by this share.
+    /// When the operation closes, by a clock that is slow by this factor.
     fn closes(&self, slow: f64) -> Duration {
         let open = |time: Duration| (time - margin(time)).mul_f64(slow);
         let all = self.calls.iter().map(|call| call.at + open(call.time));
         all.min().unwrap_or(Duration::MAX)
     }
 
-    /// Before then nobody can have been given up.
+    /// No member can have been given up before this time.
     fn open_until(&self) -> Duration {
         let all = self
             .calls
@@ -75,7 +77,7 @@ impl Operation {
         all.min().unwrap_or(Duration::MAX)
     }
 
-    /// When the last member came, if all did.
+    /// The time at which the last member came, if all did.
     fn all_came(&self) -> Option<Duration> {
         let first = |id: &Id| {
             let calls = self.calls.iter().filter(|call| call.by == *id);
@@ -103,7 +105,7 @@ impl Operation {
 }
 
 impl Collectives {
-    /// Whether nothing disturbed the world, or this node.
+    /// Whether there was no disturbance, or none that concerned this node.
     fn is_calm(&self, from: Duration, until: Duration, node: Option<Id>) -> bool {
         let concerns = |one: &Concerned| match (node, one) {
             (Some(node), Concerned::These(these)) => these.contains(&node),
@@ -117,12 +119,12 @@ impl Collectives {
         !meanwhile.any(|one| concerns(&one.concerned))
     }
 
-    /// Whether relays have too little room for it.
+    /// Whether relays have too little room for the operation's long values.
     fn is_cramped(&self, operation: &Operation) -> bool {
         self.is_tight && operation.has_long()
     }
 
-    /// How long a decision takes at most while nothing disturbs the world.
+    /// The longest time of a decision while there is no disturbance.
     fn decides_within(&self, operation: &Operation) -> Duration {
         let members = operation.terms.members.len() as u32;
         self.trip
@@ -137,7 +139,7 @@ impl Collectives {
         all.any(|(start, end)| *start <= from && end.is_none_or(|end| end >= until))
     }
 
-    /// Whether a node was there all the time, in one life, and called neither down nor left.
+    /// Whether a node was there all the time, in one life, and was called neither down nor left.
     fn was_there(&self, id: Id, from: Duration, until: Duration) -> bool {
         let is_within = |at: &Duration| (from..=until).contains(at);
         let mut turns = self.turns.get(&id).into_iter().flatten();

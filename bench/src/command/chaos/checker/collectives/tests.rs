@@ -1,4 +1,4 @@
-//! Each rule, broken once.
+//! Tests that break each rule once.
 
 use binomesh::peer::Event;
 use binomesh_routing::collective::{Number, Op, Operator, ReduceError, join_parts};
@@ -6,12 +6,12 @@ use binomesh_routing::collective::{Number, Op, Operator, ReduceError, join_parts
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// When all call, long after the world has formed.
+/// The time at which all members call, long after the world has formed.
 const BEGIN: Duration = Duration::from_secs(100);
 const END: Duration = Duration::from_secs(1_000);
 const MEMBERS: [Id; 3] = [4, 2, 7];
 
-/// A world of three members that all come, and what is done to it.
+/// A world of three members that all call, and its disturbances.
 struct Stage {
     books: Collectives,
     terms: Terms<Id>,
@@ -47,7 +47,7 @@ impl Stage {
         self.books.on_call(at, by, &call);
     }
 
-    /// All come, with what they are called.
+    /// All members call with the values for this verb.
     fn called(verb: Verb) -> Self {
         let mut stage = Self::new(verb);
         for id in MEMBERS {
@@ -93,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// The last member is missing.
+    /// An outcome in which the last member is missing.
     fn without(&self, class: Class) -> Outcome<Id> {
         Outcome {
             arrived: MEMBERS[..2].to_vec(),
@@ -243,7 +243,7 @@ fn agreed_outcomes_are_equal_unless_a_disk_was_lost() {
 fn values_are_those_that_members_came_with_and_the_same_for_all() {
     let told = |verb: Verb, by: Id, values: Vec<(Id, Bytes)>| -> Vec<&'static str> {
         let mut stage = Stage::called(verb);
-        // Another life of 2 came with another value.
+        // Another life of member 2 came with another value.
         stage.call_with(2, BEGIN, value(9));
         let right: Vec<(Id, Bytes)> = MEMBERS.map(|id| (id, value(id))).to_vec();
         let right = Outcome {
@@ -375,7 +375,7 @@ fn nobody_is_late_before_time_is_over() {
     }
 }
 
-/// What is done to member 7, who is missing then, and whether that excuses it.
+/// Each row is a disturbance of a world in which member 7 is missing, and whether it excuses that.
 #[test]
 fn whoever_was_there_and_came_in_time_is_not_missing() {
     type Done = fn(&mut Collectives);
@@ -434,8 +434,8 @@ fn gone(books: &mut Collectives, id: Id) {
     books.on_graph(BEGIN + SECOND * 2, true);
 }
 
-/// What is done to a world in which nobody hears of an agreed outcome, and how many ought to
-/// have.
+/// Each row is a disturbance of a world in which no member hears of an agreed outcome, and how many
+/// should have.
 #[test]
 fn an_undisturbed_majority_agrees() {
     type Done = fn(&mut Collectives);

@@ -1,8 +1,9 @@
-//! The values that callers were given: of whom they should be, and what was called with.
+//! The values that callers got: whether they come from the right members, and whether those called
+//! with them.
 //!
-//! A member that was started again may have called with two values, of which one counts.
-//! Each value that somebody was given leaves fewer of them; none may be left out of which
-//! another caller was given something. A combined value must be that of one choice.
+//! A member that was started again may have called with two values, of which one counts. Each value
+//! that a caller got excludes some of them; at least one must remain. A combined value must follow
+//! from one choice of a value for each member.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ use bytes::Bytes;
 
 use super::{Breach, Operation};
 
-/// How many choices of values a combined one is compared with.
+/// How many choices of values a combined value is compared with.
 const MAX_CHOICES: usize = 256;
 
-/// What each member may have come with.
+/// The values that each member may have brought.
 type Choices = BTreeMap<Id, Vec<Bytes>>;
 
-/// Judge all values that callers of an operation were given. `is_one`: no listed member has
-/// lost its disk, so the value of each member must be the same in all outcomes.
+/// Judge all values that the callers of an operation got. `is_one`: no listed member has lost its
+/// disk, so each member must have the same value in all outcomes.
 pub(super) fn judge(operation: &Operation, is_one: bool, found: &mut Vec<Breach>) {
     let mut choices = Choices::new();
     for call in &operation.calls {
@@ -64,7 +65,7 @@ fn judge_values(
     }
 }
 
-/// Of whom a caller ought to be given values.
+/// The members whose values a caller should get.
 fn sources(operation: &Operation, by: Id, outcome: &Outcome<Id>) -> Vec<Id> {
     let terms = &operation.terms;
     let is_completed = outcome.agreed && outcome.end == Some(End::Completed);
@@ -118,7 +119,7 @@ fn judge_sum(
     }
 }
 
-/// All combined values that there can be, in the order of the list.
+/// All possible combined values, in the order of the list.
 fn sums(operator: Operator, number: Number, arrived: &[Id], choices: &Choices) -> Vec<Bytes> {
     let mut sums: Vec<Option<Bytes>> = vec![None];
     for member in arrived {
@@ -135,7 +136,7 @@ fn sums(operator: Operator, number: Number, arrived: &[Id], choices: &Choices) -
     sums.into_iter().flatten().collect()
 }
 
-/// Number by number, written anew: the reference.
+/// Combine two values number by number, in an implementation of its own: the reference.
 fn fold(operator: Operator, number: Number, one: &[u8], other: &[u8]) -> Bytes {
     let words = |bytes: &[u8]| -> Vec<u64> {
         let words = bytes.chunks_exact(8).map(|word| {
@@ -173,8 +174,8 @@ fn fold(operator: Operator, number: Number, one: &[u8], other: &[u8]) -> Bytes {
     all.flat_map(u64::to_le_bytes).collect()
 }
 
-/// The part for the member at a place, as all parts are written: a count, then for each its
-/// place and its bytes.
+/// The part for the member at a place. Parts are written as a count, and then for each its place
+/// and its bytes.
 fn part(whole: &Bytes, place: u32) -> Bytes {
     let mut rest = &whole[..];
     let count = number(&mut rest);
@@ -189,7 +190,7 @@ fn part(whole: &Bytes, place: u32) -> Bytes {
     Bytes::new()
 }
 
-/// A number of seven bits a byte, lowest first.
+/// A number in groups of seven bits, the lowest first.
 fn number(rest: &mut &[u8]) -> u64 {
     let mut value = 0;
     for shift in (0..63).step_by(7) {
