@@ -9,7 +9,10 @@ use clap::{Command, CommandFactory};
 /// Whether a command takes a flag.
 fn takes(command: &Command, flag: &str) -> bool {
     let mut own = command.get_arguments();
-    own.any(|argument| argument.get_long() == Some(flag)) || ["help", "version"].contains(&flag)
+    own.any(|argument| {
+        let others = argument.get_all_aliases().unwrap_or_default();
+        argument.get_long() == Some(flag) || others.contains(&flag)
+    }) || ["help", "version"].contains(&flag)
 }
 
 #[test]
