@@ -78,7 +78,7 @@ pub struct Check {
     /// starves behind Ask_Connects, which is why the node has slots.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     pub capacity: u8,
-    /// What is on its way at the start [default: every-single on trees of up to
+    /// Messages that are on their way at the start [default: every-single on trees of up to
     /// 3 without strangers, else sampled].
     #[arg(long, value_enum)]
     pub garbage: Option<GarbageName>,
@@ -139,7 +139,7 @@ pub enum CarriageName {
     Queue,
 }
 
-/// What is on its way at the start.
+/// Messages that are on their way at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum GarbageName {

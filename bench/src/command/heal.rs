@@ -36,7 +36,7 @@ out from the fault on, one every 100 ms, each from a node that lives: all others
 live must get each of them once. The exit status is 1 if a seed does not heal in time,
 or a broadcast did not come to all.")]
 pub struct Heal {
-    /// What is done to the victims.
+    /// The fault that strikes the victims.
     #[arg(long, value_enum, default_value = "crash")]
     pub fault: FaultName,
     /// How many they are: a number, or a share of all such as 50%.
@@ -71,7 +71,7 @@ pub struct Heal {
     pub json: bool,
 }
 
-/// What is done to the victims, all at once.
+/// A fault that strikes all victims at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultName {

@@ -66,7 +66,7 @@ pub struct Peers {
     #[arg(long)]
     pub floor: bool,
     /// Run each node in a process of its own, those of a bare star and tree as well.
-    #[arg(long, conflicts_with_all = ["queued", "file_mib", "instructions", "stretches_of"])]
+    #[arg(long, conflicts_with_all = ["queued", "file_mib", "volume_mib", "instructions", "stretches_of"])]
     pub processes: bool,
     /// How many nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
@@ -103,13 +103,14 @@ pub struct Peers {
     #[arg(long)]
     pub queued: bool,
     /// For how long messages are sent back to back, with --processes.
-    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds, requires = "processes")]
     pub seconds: f64,
     /// For how long nothing is sent and the nodes' wake-ups are counted, with --processes; 0
     /// leaves that out.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3600), requires = "processes")]
     pub idle_seconds: u64,
-    /// How long one system may take for one measurement.
+    /// How long one system may take for one measurement, with --processes beyond the time in
+    /// which it sends.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout_seconds: u64,
     /// Count the processor's instructions per delivery as well, of ours and with --floor of

@@ -163,7 +163,7 @@ pub enum Graph {
 pub enum EncapsulationName {
     /// Grandchildren, as the paper writes it.
     Once,
-    /// Whoever is behind the dead.
+    /// The next live members behind the dead.
     Recursive,
 }
 

@@ -70,7 +70,7 @@ pub struct ScheduleArguments {
     /// Who receives, of all but aog; others only relay [default: all healthy nodes].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub receivers: Option<Vec<String>>,
-    /// What is out of order: link:A-B (of an undirected graph both directions) or node:A.
+    /// A link or node that is out of order: link:A-B (of an undirected graph both directions) or node:A.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<Fault>,
     /// How a message crosses the network: over a whole path in one step, or one hop per step.

@@ -89,8 +89,7 @@ impl Round<'_> {
             self.say(workload.name());
             let pause = pause(self.peers.nodes, workload);
             self.singles(workload, pause, WARM_UP).await?;
-            let count = (SINGLES_TAKE.as_nanos() / pause.as_nanos()) as u64;
-            let count = count.clamp(SINGLES.0, SINGLES.1);
+            let count = singles_within(pause);
             let singles = self.singles(workload, pause, count).await?;
             self.note_singles(workload, singles, count);
             self.back_to_back(workload).await?;
@@ -331,6 +330,22 @@ impl Sent {
 fn pause(nodes: u32, workload: &Workload) -> Duration {
     let bytes = workload.payload().len() as u64;
     Duration::from_nanos(u64::from(nodes) * (200_000 + 4 * bytes))
+}
+
+/// How many single messages are sent with this pause after each.
+fn singles_within(pause: Duration) -> u64 {
+    let count = (SINGLES_TAKE.as_nanos() / pause.as_nanos()) as u64;
+    count.clamp(SINGLES.0, SINGLES.1)
+}
+
+/// The longest time for which a node sends by one order.
+fn longest_order(peers: &Peers) -> Duration {
+    let singles = peers.workload.iter().map(|workload| {
+        let pause = pause(peers.nodes, workload);
+        pause.mul_f64(singles_within(pause) as f64)
+    });
+    let back_to_back = Duration::from_secs_f64(peers.seconds);
+    singles.fold(back_to_back, Duration::max)
 }
 
 #[cfg(test)]

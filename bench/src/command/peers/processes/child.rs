@@ -60,7 +60,7 @@ impl Child {
             process,
             orders,
             answers: BufReader::new(answers).lines(),
-            patience: Duration::from_secs(peers.timeout_seconds),
+            patience: Duration::from_secs(peers.timeout_seconds) + super::longest_order(peers),
         })
     }
 
