@@ -202,6 +202,7 @@ impl<I: Id> Relay<I> {
                 parts.origin.conclude_kept(&mut parts.custody, cx);
                 parts.origin.conclude_the_lost(&mut parts.custody, cx);
             });
+            self.release(out);
         }
     }
 

@@ -351,3 +351,33 @@ fn another_life_of_the_same_process_delivers_nothing_again() {
     receiver.relay = Relay::new(me, 3, Config::default());
     assert_eq!(delivered(&mut receiver), 1, "another process");
 }
+
+/// An epoch comes back with the same numbering while the next one is kept. The parts that a member
+/// has handed on in it still count, and its answer names no exception.
+#[test]
+fn an_epoch_that_comes_back_keeps_its_duties() {
+    let mut member = single::member(8, 4, Config::default());
+    member.hear(ORIGIN, single::copy(Span::new(4, 8), 0, 10));
+    let copies = member.packets();
+    assert!(!copies.is_empty());
+    for counter in [2, 1] {
+        member.handle(Input::View(view(counter, 8, 4, |at| ORIGIN + at.0)));
+    }
+    for (to, packet) in copies {
+        let done = Message::Done {
+            errand: packet.header.errand,
+            exceptions: Vec::new(),
+            redelegated: 0,
+            replaced: Vec::new(),
+        };
+        member.hear(to, done);
+    }
+    let answers = member
+        .sent
+        .iter()
+        .filter_map(|(to, message)| match message {
+            Message::Done { exceptions, .. } => Some((*to, exceptions.len())),
+            _ => None,
+        });
+    assert_eq!(answers.collect::<Vec<_>>(), [(ORIGIN, 0)]);
+}

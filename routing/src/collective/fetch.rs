@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use binomesh_overlay::Id;
-use bytes::Bytes;
 use serde::Serialize;
 
 use super::context::Ctx;
 use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
+use super::storage::Piece;
 use super::{Config, Timer, storage};
 
 /// How long until the first retry. The time doubles with each further one.
@@ -44,17 +44,21 @@ impl<I: Id + Serialize> Instance<I> {
         let Some(source) = self.source(ctx, item, tries) else {
             return;
         };
+        let Some(member) = self.member(source) else {
+            return;
+        };
+        self.storage.ask_at(item, source);
         let message = Message::Want {
             key: self.terms.key.clone(),
             digest: self.digest,
             item,
             from,
         };
-        ctx.send(vec![source], message);
+        ctx.send(vec![member], message);
     }
 
-    /// The member to ask: in turn the owner of the value, and a member that may hold it for others.
-    fn source(&self, ctx: &Ctx<'_, I>, item: Item, tries: u32) -> Option<I> {
+    /// The place of the member to ask: in turn the owner of the value, and a member that may hold it for others.
+    fn source(&self, ctx: &Ctx<'_, I>, item: Item, tries: u32) -> Option<u32> {
         let owner = match item {
             Item::Whole(of) | Item::Part { of, .. } => Some(of),
             Item::Combined => None,
@@ -74,11 +78,10 @@ impl<I: Id + Serialize> Instance<I> {
             None => tries,
         };
         let other = others.get(turn as usize % others.len().max(1)).copied();
-        let place = match tries % 2 {
+        match tries % 2 {
             0 => owner.or(other),
             _ => other.or(owner),
-        };
-        self.member(place?)
+        }
     }
 
     pub(super) fn on_want(&mut self, ctx: &mut Ctx<'_, I>, place: u32, item: Item, from: u64) {
@@ -128,14 +131,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.arm_retry(ctx);
     }
 
-    pub(super) fn on_piece(
-        &mut self,
-        ctx: &mut Ctx<'_, I>,
-        item: Item,
-        size: u64,
-        offset: u64,
-        bytes: Bytes,
-    ) {
+    pub(super) fn on_piece(&mut self, ctx: &mut Ctx<'_, I>, place: u32, item: Item, piece: Piece) {
+        let size = piece.size;
         if size > Config::MAX_HELD_BYTES as u64 {
             return;
         }
@@ -145,7 +142,7 @@ impl<I: Id + Serialize> Instance<I> {
         {
             return;
         }
-        let whole = self.storage.take(item, size, offset, bytes);
+        let whole = self.storage.take(place, item, piece);
         if self.retries > 0 {
             // A holder answers, so the next retry comes early again.
             self.retries = 0;

@@ -252,7 +252,7 @@ impl<I: Id> Instance<I> {
     /// The values that this member still has to fetch before its callers can go on.
     pub(super) fn needs(&self, proposal: &Proposal, gone: &Gone<I>) -> Vec<Item> {
         let me = self.me;
-        let wholes = || -> Vec<Item> {
+        let all_long = || -> Vec<Item> {
             let long = proposal.arrived.iter().filter(|(_, value)| is_long(value));
             long.map(|(member, _)| Item::Whole(*member)).collect()
         };
@@ -264,8 +264,8 @@ impl<I: Id> Instance<I> {
                 let long = first.filter(|(_, value)| is_long(value));
                 long.map(|(member, _)| Item::Whole(*member)).collect()
             }
-            Verb::AllGather => wholes(),
-            Verb::Gather { root } | Verb::Reduce { root, .. } if *root == me => wholes(),
+            Verb::AllGather => all_long(),
+            Verb::Gather { root } | Verb::Reduce { root, .. } if *root == me => all_long(),
             Verb::Gather { .. } | Verb::Reduce { .. } => Vec::new(),
             Verb::Scatter { root } => match proposal.value(*root) {
                 Some(value) if is_long(value) => vec![Item::Part { of: *root, to: me }],
@@ -276,11 +276,11 @@ impl<I: Id> Instance<I> {
                 long.map(|(of, _)| Item::Part { of: *of, to: me }).collect()
             }
             Verb::AllReduce { op } => match op {
-                _ if wholes().is_empty() || cannot_combine(proposal).is_some() => Vec::new(),
+                _ if all_long().is_empty() || cannot_combine(proposal).is_some() => Vec::new(),
                 super::reduce::Op::Numbers(..) if self.coordinator(gone) != me => {
                     vec![Item::Combined]
                 }
-                _ => wholes(),
+                _ => all_long(),
             },
         };
         let is_here = |item: &Item| self.bytes_of(*item).is_none();

@@ -9,6 +9,7 @@ use super::instance::Instance;
 use super::message::Item;
 use super::proposal::{Class, End, Proposal};
 use super::reduce::{Op, ReduceError};
+use super::storage::Piece;
 use super::terms::{Digest, InvalidTerms, Key, Terms, Verb};
 use super::{Call, Message};
 
@@ -118,7 +119,7 @@ impl<I: Id + Serialize> Instance<I> {
         let is_completed = decided.end == End::Completed;
         if is_completed {
             outcome.values = self.values_of(decided);
-            outcome.combined = self.combined_of(gone);
+            outcome.combined = self.combined();
         }
         Some(outcome)
     }
@@ -159,7 +160,7 @@ impl<I: Id + Serialize> Instance<I> {
         values.collect()
     }
 
-    fn combined_of(&self, gone: &Gone<I>) -> Option<Result<Bytes, ReduceError>> {
+    fn combined(&self) -> Option<Result<Bytes, ReduceError>> {
         let is_for_me = match &self.terms.verb {
             Verb::Reduce { root, .. } => *root == self.me,
             Verb::AllReduce { .. } => true,
@@ -169,7 +170,6 @@ impl<I: Id + Serialize> Instance<I> {
             return None;
         }
         let fetched = self.storage.get(Item::Combined).cloned().map(Ok);
-        let _ = gone;
         fetched.or_else(|| self.combine())
     }
 
@@ -250,7 +250,14 @@ impl<I: Id + Serialize> Instance<I> {
                 offset,
                 bytes,
                 ..
-            } => self.on_piece(ctx, item, size, offset, bytes),
+            } => {
+                let piece = Piece {
+                    size,
+                    offset,
+                    bytes,
+                };
+                self.on_piece(ctx, from, item, piece);
+            }
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Long values: fetched piece by piece, held, and passed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{Bytes, BytesMut};
 
@@ -28,8 +28,32 @@ struct Partial {
     ahead: BTreeMap<u64, Bytes>,
     /// How often the value was asked for.
     tries: u32,
+    /// The members that were asked for it. Only their pieces count.
+    asked: BTreeSet<u32>,
+    /// The member that was asked last.
+    asked_last: Option<u32>,
     /// The length of `front` at the last call of [`Storage::has_grown`].
     seen: usize,
+}
+
+impl Partial {
+    /// Drop all pieces.
+    fn start_again(&mut self) {
+        self.size = None;
+        self.front = BytesMut::new();
+        self.ahead.clear();
+        self.seen = 0;
+    }
+}
+
+/// A piece of a value.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    /// The length of the whole value, as the sender has it.
+    pub(super) size: u64,
+    /// The first byte of the piece in the value.
+    pub(super) offset: u64,
+    pub(super) bytes: Bytes,
 }
 
 /// The long values of one operation at one member, complete or in part.
@@ -55,8 +79,8 @@ impl Storage {
         self.items.insert(item, Stored::Whole(bytes));
     }
 
-    /// Note that a value is asked for. Returns the first missing byte and the number of earlier
-    /// tries; none if the value is complete.
+    /// Note that a value is to be asked for. Returns the first missing byte and the number of
+    /// earlier tries; none if the value is complete. [`Storage::ask_at`] follows.
     pub(super) fn ask(&mut self, item: Item) -> Option<(u64, u32)> {
         let new = || Stored::Partial(Partial::default());
         match self.items.entry(item).or_insert_with(new) {
@@ -65,6 +89,14 @@ impl Storage {
                 partial.tries += 1;
                 Some((partial.front.len() as u64, partial.tries - 1))
             }
+        }
+    }
+
+    /// The value is asked for at the member `source`.
+    pub(super) fn ask_at(&mut self, item: Item, source: u32) {
+        if let Some(Stored::Partial(partial)) = self.items.get_mut(&item) {
+            partial.asked.insert(source);
+            partial.asked_last = Some(source);
         }
     }
 
@@ -89,21 +121,30 @@ impl Storage {
         partial.map(|(item, _)| *item).collect()
     }
 
-    /// Take in a piece. Returns the whole value once it is complete; it is kept only by
-    /// [`Storage::put`].
-    pub(super) fn take(
-        &mut self,
-        item: Item,
-        size: u64,
-        offset: u64,
-        bytes: Bytes,
-    ) -> Option<Bytes> {
+    /// Take in a piece from the member `source`. Returns the whole value once it is complete; it is
+    /// kept only by [`Storage::put`].
+    ///
+    /// If members name different sizes, the member that was asked last is believed, and the value
+    /// is fetched again from the beginning. So one that lies spoils no more than its own turn.
+    pub(super) fn take(&mut self, source: u32, item: Item, piece: Piece) -> Option<Bytes> {
+        let Piece {
+            size,
+            offset,
+            bytes,
+        } = piece;
         let Some(Stored::Partial(partial)) = self.items.get_mut(&item) else {
             return None;
         };
         let end = offset.checked_add(bytes.len() as u64)?;
-        if end > size || *partial.size.get_or_insert(size) != size {
+        if end > size || !partial.asked.contains(&source) {
             return None;
+        }
+        if *partial.size.get_or_insert(size) != size {
+            if partial.asked_last != Some(source) {
+                return None;
+            }
+            partial.start_again();
+            partial.size = Some(size);
         }
         let is_next = offset <= partial.front.len() as u64;
         if is_next || partial.ahead.len() < MAX_AHEAD {
@@ -127,10 +168,7 @@ impl Storage {
     /// The bytes were not the expected value: fetch it again from the beginning.
     pub(super) fn reject(&mut self, item: Item) {
         if let Some(Stored::Partial(partial)) = self.items.get_mut(&item) {
-            *partial = Partial {
-                tries: partial.tries,
-                ..Partial::default()
-            };
+            partial.start_again();
         }
     }
 
@@ -183,29 +221,60 @@ mod tests {
         let item = Item::Whole(3);
         let mut storage = Storage::default();
         assert_eq!(storage.ask(item), Some((0, 0)));
-        let size = whole.len() as u64;
-        for place in [2, 0, 3, 0] {
+        storage.ask_at(item, 1);
+        let piece = |place: usize| {
             let (offset, bytes) = all[place].clone();
-            assert_eq!(storage.take(item, size, offset, bytes), None);
+            let size = whole.len() as u64;
+            Piece {
+                size,
+                offset,
+                bytes,
+            }
+        };
+        for place in [2, 0, 3, 0] {
+            assert_eq!(storage.take(1, item, piece(place)), None);
         }
         assert_eq!(storage.ask(item), Some((PIECE_BYTES as u64, 1)));
-        let (offset, bytes) = all[1].clone();
-        assert_eq!(storage.take(item, size, offset, bytes), Some(whole));
+        assert_eq!(storage.take(1, item, piece(1)), Some(whole.clone()));
+    }
+
+    fn piece(size: u64, offset: u64, bytes: &'static [u8]) -> Piece {
+        let bytes = Bytes::from_static(bytes);
+        Piece {
+            size,
+            offset,
+            bytes,
+        }
     }
 
     #[test]
-    fn pieces_that_contradict_each_other_are_dropped() {
-        let item = Item::Whole(0);
+    fn pieces_that_contradict_themselves_or_were_not_asked_for_are_dropped() {
+        let item = Item::Combined;
         let mut storage = Storage::default();
-        assert_eq!(storage.take(item, 0, 0, Bytes::new()), None);
+        assert_eq!(storage.take(1, item, piece(0, 0, b"")), None);
         storage.ask(item);
-        assert_eq!(storage.take(item, 2, 0, Bytes::from_static(b"abc")), None);
-        assert_eq!(storage.take(item, 2, 0, Bytes::from_static(b"a")), None);
-        assert_eq!(storage.take(item, 1, 0, Bytes::from_static(b"b")), None);
-        assert_eq!(
-            storage.take(item, 2, 1, Bytes::from_static(b"b")),
-            Some(Bytes::from_static(b"ab"))
-        );
+        assert_eq!(storage.take(1, item, piece(1, 0, b"x")), None, "not asked");
+        storage.ask_at(item, 1);
+        assert_eq!(storage.take(1, item, piece(2, 0, b"abc")), None);
+        assert_eq!(storage.take(1, item, piece(2, 0, b"a")), None);
+        assert_eq!(storage.take(2, item, piece(2, 1, b"x")), None, "not asked");
+        let whole = storage.take(1, item, piece(2, 1, b"b"));
+        assert_eq!(whole, Some(Bytes::from_static(b"ab")));
+    }
+
+    #[test]
+    fn a_false_size_spoils_only_the_turn_of_its_sender() {
+        let item = Item::Part { of: 3, to: 0 };
+        let mut storage = Storage::default();
+        storage.ask(item);
+        storage.ask_at(item, 1);
+        assert_eq!(storage.take(1, item, piece(100, 0, b"x")), None, "a lie");
+        storage.ask(item);
+        storage.ask_at(item, 2);
+        assert_eq!(storage.take(2, item, piece(2, 0, b"a")), None);
+        assert_eq!(storage.take(1, item, piece(100, 1, b"x")), None, "late");
+        let whole = storage.take(2, item, piece(2, 1, b"b"));
+        assert_eq!(whole, Some(Bytes::from_static(b"ab")));
     }
 
     #[test]

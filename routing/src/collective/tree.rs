@@ -278,7 +278,8 @@ impl<I: Id> Tree<I> {
             return Step::NoWay;
         };
         let is_member = self.ranks.contains_key(&letter.from);
-        if !is_member || waiting >= WAITING || letter.body.len() > FRAME_BYTES {
+        let has_way = self.next_up(to, gone).is_some();
+        if !is_member || !has_way || waiting >= WAITING || letter.body.len() > FRAME_BYTES {
             return Step::NoWay;
         }
         let is_complete = letter.row.is_none_or(|row| {
@@ -590,7 +591,9 @@ mod tests {
         }
         assert_eq!(to(&mut tree), [2], "neighbours are remembered");
         tree.forget_links();
-        assert!(to(&mut tree).is_empty());
+        let letter = Letter::new(6, &vote(1)).unwrap().at_once();
+        let step = tree.up(0, letter, &Gone::default());
+        assert_eq!(step, Step::NoWay, "the sender takes the relay at once");
     }
 
     #[test]

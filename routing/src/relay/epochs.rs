@@ -125,8 +125,9 @@ impl<I: Id> Epochs<I> {
             };
         }
         (self.previous_for, self.previous_attempts) = (Duration::ZERO, 0);
-        self.gone.retain(|place| *place != view.placement);
-        let roster = Roster::new(me, view.placement, config.roster_max);
+        let placement = view.placement;
+        self.gone.retain(|place| *place != placement);
+        let roster = Roster::new(me, placement, config.roster_max);
         let mut next = EpochView { view, roster };
         next.learn_from_fingers();
         let newest = self.newest.replace(next);
@@ -135,14 +136,9 @@ impl<I: Id> Epochs<I> {
             Some(old) => self.previous.replace(old),
             None => None,
         };
-        let mut gone = dropped.map(|old| old.placement());
-        if let Some(previous) = &self.previous
-            && self.is_newest(previous.placement().epoch)
-        {
-            // An earlier epoch has come back under its own name.
-            gone = gone.or(Some(previous.placement()));
-            self.previous = None;
-        }
+        // An epoch that comes back with the same numbering is not gone: its duties go on.
+        let gone = dropped.map(|old| old.placement());
+        let gone = gone.filter(|place| *place != placement);
         if let Some(place) = gone {
             self.gone.push_back(place);
             if self.gone.len() > MAX_GONE {
