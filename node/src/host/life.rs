@@ -57,12 +57,14 @@ impl Host {
             if last.is_some_and(|last| now().saturating_duration_since(last) < LIFE_PERIOD) {
                 return;
             }
-            self.life.begun = Some(now());
         }
         let former = self.state.boot;
         if let Err(error) = self.state.raise(newest.saturating_add(1)) {
             tracing::error!(%error, newest, "a newer life of this node is known, and this one cannot be raised above it");
             return;
+        }
+        if self.life.is_member {
+            self.life.begun = Some(now());
         }
         tracing::warn!(
             former,

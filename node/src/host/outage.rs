@@ -15,8 +15,8 @@ pub(super) struct Outages {
     heard: BTreeMap<PeerId, Instant>,
     /// The neighbours in the ring when it was last closed.
     ring: [Option<PeerId>; 2],
-    /// The first of these that has been called down since then, and when.
-    gap: Option<(PeerId, Instant)>,
+    /// Those of them that have been called down since then, and when.
+    gaps: BTreeMap<PeerId, Instant>,
     /// Since when the node has been unsettled.
     unsettled: Option<Instant>,
 }
@@ -27,7 +27,7 @@ impl Outages {
         Self {
             heard: BTreeMap::new(),
             ring: [None; 2],
-            gap: None,
+            gaps: BTreeMap::new(),
             unsettled: Some(now),
         }
     }
@@ -52,25 +52,26 @@ impl Outages {
             catalogue::DETECTION_SECONDS.get().record(silent);
         }
         if self.ring.contains(&Some(peer)) {
-            self.gap.get_or_insert((peer, now));
+            self.gaps.entry(peer).or_insert(now);
         }
     }
 
     /// Note that a peer is up that was called down.
     pub(super) fn on_up(&mut self, peer: PeerId) {
-        self.gap.take_if(|(down, _)| *down == peer);
+        self.gaps.remove(&peer);
     }
 
     /// Note that a verdict has expired. The gap is forgotten: the peer may be back without a
     /// message to this node, and the ring may not change for hours.
     pub(super) fn on_expired(&mut self, peer: PeerId) {
-        self.gap.take_if(|(down, _)| *down == peer);
+        self.gaps.remove(&peer);
     }
 
     /// Note that the ring has closed, with these neighbours.
     pub(super) fn on_relinked(&mut self, ring: [Option<PeerId>; 2], now: Instant) {
         self.ring = ring;
-        if let Some((_, since)) = self.gap.take() {
+        let gaps = std::mem::take(&mut self.gaps);
+        if let Some(since) = gaps.into_values().min() {
             let open = now.saturating_duration_since(since);
             catalogue::RELINK_SECONDS.get().record(open);
         }
@@ -149,8 +150,13 @@ mod tests {
             outages.on_down(peer(3), at(10));
             outages.on_down(peer(2), at(12));
             outages.on_relinked([Some(peer(4)), Some(peer(5))], at(14));
+            // The first dead neighbour comes back, the second does not.
+            outages.on_down(peer(4), at(20));
+            outages.on_down(peer(5), at(21));
+            outages.on_up(peer(4));
+            outages.on_relinked([Some(peer(4)), Some(peer(6))], at(23));
         });
-        assert_eq!(took, (4.0, 1));
+        assert_eq!(took, (4.0 + 2.0, 2));
     }
 
     #[test]

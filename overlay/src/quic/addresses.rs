@@ -102,8 +102,8 @@ impl OwnAddresses {
     /// The advertised addresses that are gone. Behind an address translator an advertised address
     /// was never there, and is not missed.
     pub(super) fn gone_of(&self, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
-        let gone = advertised.iter().filter(|at| self.told.contains(&at.ip()));
-        gone.copied().collect()
+        let is_gone = |at: &&SocketAddr| self.told.contains(&at.ip().to_canonical());
+        advertised.iter().filter(is_gone).copied().collect()
     }
 }
 
