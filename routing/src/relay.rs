@@ -286,7 +286,7 @@ impl<I: Id> Relay<I> {
                 parts.receiver.on_held_timer(number, cx);
             }),
             Timer::Custody => self.work(out, |parts, cx| parts.custody.on_custody_timer(cx)),
-            Timer::Roster => self.epochs.on_roster_timer(&self.config, out),
+            Timer::Roster => self.epochs.on_roster_timer(out),
             Timer::Waiting => self.work(out, |parts, cx| {
                 parts.origin.on_waiting_timer(&mut parts.custody, cx);
             }),

@@ -50,5 +50,5 @@ fn who_denied_its_rank_is_tried_again_in_the_same_epoch() {
     }
     assert_eq!(tries, 2, "{waits:?}");
     assert!(origin.receipts[0].is_complete());
-    assert_eq!(waits.last(), Some(&Config::default().reissue_cap));
+    assert_eq!(waits.last(), Some(&Config::REISSUE_CAP));
 }

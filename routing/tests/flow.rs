@@ -72,7 +72,7 @@ fn seconds_of(bytes: usize) -> Duration {
 #[test]
 fn custody_is_waited_for_as_long_as_copies_take() {
     let mut origin = alone_with_one();
-    let floor = Config::default().custody_floor;
+    let floor = Config::CUSTODY_FLOOR;
     (0..3).for_each(|_| publish(&mut origin, MIB, None));
     assert_eq!(sequences(&origin.packets()), [0, 1]);
     let own = seconds_of(MIB);

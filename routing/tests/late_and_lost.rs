@@ -130,8 +130,8 @@ fn overload_does_not_multiply_itself() {
         network.assert_sound();
         for member in members {
             let stats = network.stats(member);
-            let allowed = u64::from(config.redelegation_burst)
-                + stats.packets_sent * u64::from(config.redelegation_percent) / 100;
+            let allowed = u64::from(Config::REDELEGATION_BURST)
+                + stats.packets_sent * u64::from(Config::REDELEGATION_PERCENT) / 100;
             assert!(stats.redelegations <= allowed, "seed {seed}: {stats:?}");
             assert!(
                 stats.over_budget > 0 || stats.redelegations < allowed,

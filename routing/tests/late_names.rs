@@ -40,7 +40,7 @@ fn tell(finger: u32, origin: &mut Single) {
 fn who_gets_a_name_late_gets_the_broadcast_at_once() {
     let mut origin = two_nameless_members();
     tell(1001, &mut origin);
-    assert_eq!(origin.next_round(), Config::default().reissue_first);
+    assert_eq!(origin.next_round(), Config::REISSUE_FIRST);
     assert_eq!(origin.answer_all(true), 2);
     let receipt = &origin.receipts[0];
     assert_eq!(receipt.reached_peers, [1001, 1003, 1005]);
@@ -78,7 +78,7 @@ fn who_had_left_before_has_no_line_though_its_name_came_late() {
 #[test]
 fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
     let mut origin = two_nameless_members_and_another();
-    while origin.next_round() < Config::default().reissue_cap {
+    while origin.next_round() < Config::REISSUE_CAP {
         origin.answer_all(false);
     }
     origin.answer_all(false);
@@ -92,7 +92,7 @@ fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
 #[test]
 fn a_name_that_came_after_it_was_given_up_keeps_the_broadcast_open() {
     let mut origin = two_nameless_members_and_another();
-    while origin.next_round() < Config::default().reissue_cap {
+    while origin.next_round() < Config::REISSUE_CAP {
         origin.answer_all(false);
     }
     tell(1001, &mut origin);
@@ -142,12 +142,9 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
         origin.next_round();
         origin.answer_all(false);
     }
-    assert_eq!(
-        origin.timers[&Timer::Reissue(0)],
-        Config::default().reissue_cap
-    );
+    assert_eq!(origin.timers[&Timer::Reissue(0)], Config::REISSUE_CAP);
     origin.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));
-    assert_eq!(origin.next_round(), Config::default().reissue_first);
+    assert_eq!(origin.next_round(), Config::REISSUE_FIRST);
     assert_eq!(origin.answer_all(true), 3);
     assert!(origin.receipts[0].is_complete());
 }

@@ -202,7 +202,7 @@ fn two_members_at_one_rank_have_a_round_each() {
     origin.sent.clear();
     origin.next_round();
     let mut meant = Vec::new();
-    let first = Config::default().reissue_first;
+    let first = Config::REISSUE_FIRST;
     for wait in [first, first * 2] {
         for (to, packet) in origin.packets() {
             meant.extend(packet.header.named());
@@ -235,7 +235,7 @@ fn two_members_at_one_rank_have_a_round_each() {
 /// More members than a packet names: the others have their turn right after.
 #[test]
 fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
-    let first = Config::default().reissue_first;
+    let first = Config::REISSUE_FIRST;
     let mut origin = Single::new(ORIGIN);
     placed(1, 3000, &mut origin);
     origin.publish(Destination::Peers((ORIGIN + 1..ORIGIN + 3000).collect()));
@@ -252,7 +252,7 @@ fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
 
 #[test]
 fn a_reissue_to_more_members_than_names_takes_rounds_in_turn() {
-    let first = Config::default().reissue_first;
+    let first = Config::REISSUE_FIRST;
     let mut origin = Single::new(ORIGIN);
     placed(1, 3000, &mut origin);
     origin.publish(Destination::All);

@@ -237,7 +237,7 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
         origin.answer_all(false);
         waited
     });
-    let first = Config::default().reissue_first;
+    let first = Config::REISSUE_FIRST;
     assert!(waited.last() > Some(first));
     resign(&mut origin, b"the last one");
     assert_eq!(origin.next_round(), first);

@@ -28,14 +28,9 @@ pub struct Config {
     pub max_open: usize,
     /// The largest payload. A larger one is an error at its origin, and is refused by receivers.
     pub payload_max: usize,
-    /// The shortest wait for custody, with which each peer begins.
-    pub custody_floor: Duration,
-    /// The longest wait for custody after all doublings, apart from the time that the copy takes. A
-    /// guess: a longer wait finds a lost copy later, a shorter one asks slow peers more often.
-    pub custody_cap: Duration,
-    /// How long custody of a payload up to `short_payload` is delayed. Done may come first and
+    /// How long custody of a payload up to [`Config::SHORT_PAYLOAD`] is delayed. Done may come first and
     /// makes custody superfluous. 0: custody is said at once. A guess: longer than most broadcasts
-    /// take, and much shorter than `custody_floor`. If it is too short, most messages cost one more
+    /// take, and much shorter than [`Config::CUSTODY_FLOOR`]. If it is too short, most messages cost one more
     /// answer per part.
     pub custody_delay: Duration,
     /// The least rate of a link, in bytes per second. The wait for custody of a copy includes the
@@ -54,26 +49,9 @@ pub struct Config {
     /// their senders. Many more copies fill the queues in front of the uplinks, and every hop takes
     /// longer.
     pub uplink_copies: usize,
-    /// How long after custody a delegator first asks for a missing done. The wait doubles, up to
-    /// eight times this. A guess: longer than an ordinary broadcast takes, since a shorter wait
-    /// asks about parts that are still on their way.
-    pub inquire_after: Duration,
     /// A timer that fires later than this shows that this process was paused. The wait then begins
     /// again once, since the peer did not cause the delay.
     pub pause: Duration,
-    /// How many re-delegations a hundred sends allow. Used up: the delegator waits and asks again.
-    pub redelegation_percent: u32,
-    /// How many re-delegations may happen at once, beyond that share.
-    pub redelegation_burst: u32,
-    /// How many next hops a node tries for a routed part before it gives up. A guess: fewer tries
-    /// may miss the only way that is left, more tries multiply the copies of a search.
-    pub route_tries: usize,
-    /// At how many visited ranks a node no longer tries another hop when a part comes back without
-    /// a route. From there on the answer goes back as it is. A transit list names one path, not all
-    /// searched ranks. So without this bound the search for a rank behind dead neighbours would
-    /// cost every path of the graph. With it, the search costs `route_tries` to this power. A
-    /// guess.
-    pub route_backtrack: usize,
     /// How many further tries a hundred sends allow for routed parts that a hop found no way for.
     /// Each re-issue of an own message allows one more. Used up: the part ends with *no route*, and
     /// its origin issues it again later. An equal budget bounds how often the head of a part is
@@ -82,12 +60,6 @@ pub struct Config {
     pub search_percent: u32,
     /// How many of these tries may happen at once. A guess.
     pub search_burst: u32,
-    /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
-    /// ends with *no route*. Without this bound the search for an unknown member would visit all
-    /// nodes. A guess: if it is too small, a member behind many dead hops is not found.
-    pub route_detours: u32,
-    /// The longest payload that counts as short: its custody may be delayed by `custody_delay`.
-    pub short_payload: usize,
     /// How many duties for others may be open. Full: a part is refused as *busy*, and its delegator
     /// hands it out itself. A part for this node alone is always taken.
     pub max_duties: usize,
@@ -97,9 +69,6 @@ pub struct Config {
     /// How many parts of others' messages a node may have handed on while it still takes new
     /// duties. Full: as `max_duties`.
     pub max_delegations: usize,
-    /// How many parts of one duty may be handed on. Full: its late parts are not divided further,
-    /// and their delegates are asked again.
-    pub max_duty_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer repeated questions.
     /// Full: the oldest is forgotten. A copy for it would be served again, without a second
     /// delivery.
@@ -133,15 +102,11 @@ pub struct Config {
     /// of a forgotten origin's message would then be delivered again.
     pub max_origins: usize,
     /// For how many peers a verdict and a pace are remembered. Full: a further verdict acts once,
-    /// and the wait for a further peer stays at `custody_floor`.
+    /// and the wait for a further peer stays at [`Config::CUSTODY_FLOOR`].
     pub max_peers: usize,
     /// The largest population for which a roster is gathered. In a larger one receipts may name
     /// ranks only, and sending by id may fail.
     pub roster_max: u32,
-    /// The first wait for a roster answer. It doubles with each attempt.
-    pub roster_first: Duration,
-    /// The longest wait for a roster answer; a quarter of this until each finger was asked.
-    pub roster_cap: Duration,
     /// How long own broadcasts wait at most for a complete roster, over all epochs that pass
     /// meanwhile. A guess: enough to get past a dozen silent members in a row. A longer wait would
     /// not help, since names that are unknown by then are not told any more.
@@ -153,12 +118,51 @@ pub struct Config {
     /// As `down_patience`, but while own messages find no room; at most `down_patience`. A guess:
     /// above the silence of a quick restart. If it is shorter, a member that restarts is given up.
     pub down_pressed: Duration,
-    /// The first wait of the origin before it issues a message again. It doubles with each round.
-    pub reissue_first: Duration,
-    /// The longest wait between two re-issues.
-    pub reissue_cap: Duration,
     /// A bug that a test plants, to check that it is found.
     pub planted: Planted,
+}
+
+/// Bounds and times that are the same for every relay.
+impl Config {
+    /// The shortest wait for custody, with which each peer begins.
+    pub const CUSTODY_FLOOR: Duration = Duration::from_millis(25);
+    /// The longest wait for custody after all doublings, apart from the time that the copy takes. A
+    /// guess: a longer wait finds a lost copy later, a shorter one asks slow peers more often.
+    pub const CUSTODY_CAP: Duration = Duration::from_secs(2);
+    /// How long after custody a delegator first asks for a missing done. The wait doubles, up to
+    /// eight times this. A guess: longer than an ordinary broadcast takes, since a shorter wait
+    /// asks about parts that are still on their way.
+    pub const INQUIRE_AFTER: Duration = Duration::from_millis(500);
+    /// How many re-delegations a hundred sends allow. Used up: the delegator waits and asks again.
+    pub const REDELEGATION_PERCENT: u32 = 10;
+    /// How many re-delegations may happen at once, beyond that share.
+    pub const REDELEGATION_BURST: u32 = 8;
+    /// How many next hops a node tries for a routed part before it gives up. A guess: fewer tries
+    /// may miss the only way that is left, more tries multiply the copies of a search.
+    pub const ROUTE_TRIES: usize = 4;
+    /// At how many visited ranks a node no longer tries another hop when a part comes back without
+    /// a route. From there on the answer goes back as it is. A transit list names one path, not all
+    /// searched ranks. So without this bound the search for a rank behind dead neighbours would
+    /// cost every path of the graph. With it, the search costs [`Config::ROUTE_TRIES`] to this power. A
+    /// guess.
+    pub const ROUTE_BACKTRACK: usize = 2;
+    /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
+    /// ends with *no route*. Without this bound the search for an unknown member would visit all
+    /// nodes. A guess: if it is too small, a member behind many dead hops is not found.
+    pub const ROUTE_DETOURS: u32 = 6;
+    /// The longest payload that counts as short: its custody may be delayed by `custody_delay`.
+    pub const SHORT_PAYLOAD: usize = 4096;
+    /// How many parts of one duty may be handed on. Full: its late parts are not divided further,
+    /// and their delegates are asked again.
+    pub const MAX_DUTY_DELEGATIONS: usize = 1024;
+    /// The first wait for a roster answer. It doubles with each attempt.
+    pub const ROSTER_FIRST: Duration = Duration::from_millis(50);
+    /// The longest wait for a roster answer; a quarter of this until each finger was asked.
+    pub const ROSTER_CAP: Duration = Duration::from_secs(1);
+    /// The first wait of the origin before it issues a message again. It doubles with each round.
+    pub const REISSUE_FIRST: Duration = Duration::from_millis(100);
+    /// The longest wait between two re-issues.
+    pub const REISSUE_CAP: Duration = Duration::from_secs(5);
 }
 
 impl Default for Config {
@@ -169,26 +173,16 @@ impl Default for Config {
             window: 1024,
             max_open: 64,
             payload_max: 16 << 20,
-            custody_floor: Duration::from_millis(25),
-            custody_cap: Duration::from_secs(2),
             custody_delay: Duration::from_millis(5),
             custody_bytes_per_second: 6 << 20,
             peer_window: 2 << 20,
             uplink_copies: 8,
-            inquire_after: Duration::from_millis(500),
             pause: Duration::from_millis(100),
-            redelegation_percent: 10,
-            redelegation_burst: 8,
-            route_tries: 4,
-            route_backtrack: 2,
             search_percent: 5,
             search_burst: 16,
-            route_detours: 6,
-            short_payload: 4096,
             max_duties: 4096,
             max_duty_bytes: 64 << 20,
             max_delegations: 65_536,
-            max_duty_delegations: 1024,
             max_finished: 16384,
             max_waiters: 8,
             max_exceptions: 64,
@@ -201,13 +195,9 @@ impl Default for Config {
             max_origins: 8192,
             max_peers: 4096,
             roster_max: 4096,
-            roster_first: Duration::from_millis(50),
-            roster_cap: Duration::from_secs(1),
             roster_wait: Duration::from_secs(3),
             down_patience: Duration::from_secs(5),
             down_pressed: Duration::from_secs(1),
-            reissue_first: Duration::from_millis(100),
-            reissue_cap: Duration::from_secs(5),
             planted: Planted::default(),
         }
     }

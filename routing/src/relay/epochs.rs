@@ -152,20 +152,20 @@ impl<I: Id> Epochs<I> {
     }
 
     /// Ask for the missing names of the newest roster, beginning with the shortest wait.
-    pub(super) fn ask_roster(&mut self, config: &Config, out: &mut Effects<I>) {
-        self.wait = config.roster_first;
+    pub(super) fn ask_roster(&mut self, out: &mut Effects<I>) {
+        self.wait = Config::ROSTER_FIRST;
         self.attempt = 0;
         self.ask_rosters(out);
     }
 
-    pub(super) fn on_roster_timer(&mut self, config: &Config, out: &mut Effects<I>) {
+    pub(super) fn on_roster_timer(&mut self, out: &mut Effects<I>) {
         self.previous_for = self.previous_for.saturating_add(self.wait);
         let newest = self.newest.as_ref();
         let fingers = newest.map_or(0, |view| view.fingers().count());
         // Several fingers may be dead. So until each was asked, the next one is asked soon.
         let cap = match (self.attempt as usize) < fingers {
-            true => config.roster_cap / 4,
-            false => config.roster_cap,
+            true => Config::ROSTER_CAP / 4,
+            false => Config::ROSTER_CAP,
         };
         self.wait = self.wait.saturating_mul(2).min(cap);
         self.previous_attempts = self.previous_attempts.wrapping_add(1);
@@ -223,7 +223,6 @@ impl<I: Id> Epochs<I> {
         epoch: Epoch<I>,
         start: Rank,
         peers: &[I],
-        config: &Config,
         out: &mut Effects<I>,
     ) -> Result<bool, Rejected> {
         let is_newest = self.is_newest(epoch);
@@ -264,7 +263,7 @@ impl<I: Id> Epochs<I> {
             view.ask_roster(0, out);
         }
         if is_newest {
-            self.wait = config.roster_first;
+            self.wait = Config::ROSTER_FIRST;
             self.attempt = 1;
             out.arm(Timer::Roster, self.wait);
         }

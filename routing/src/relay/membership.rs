@@ -22,7 +22,7 @@ impl<I: Id> Relay<I> {
         let kept = self.epochs.find(epoch);
         let was_complete = kept.is_some_and(|view| view.roster().is_complete());
         let change = self.epochs.adopt(self.me, view, &self.config);
-        self.epochs.ask_roster(&self.config, out);
+        self.epochs.ask_roster(out);
         if let Some(gone) = change.gone {
             self.close_epoch(gone, out);
         }
@@ -59,10 +59,7 @@ impl<I: Id> Relay<I> {
         peers: &[I],
         out: &mut Effects<I>,
     ) {
-        let config = &self.config;
-        let told = self
-            .epochs
-            .on_roster_tell(from, epoch, start, peers, config, out);
+        let told = self.epochs.on_roster_tell(from, epoch, start, peers, out);
         match told {
             Ok(true) => {
                 if self.epochs.is_newest(epoch) {

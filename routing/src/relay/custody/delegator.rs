@@ -247,7 +247,7 @@ impl<I: Id> Delegator<I> {
         cx: &mut Context<'_, I>,
     ) {
         let number = self.number();
-        let first_wait = self.sender.first_wait(to.peer, cx.config);
+        let first_wait = self.sender.first_wait(to.peer);
         let handed = Delegation::new(to, part, generation, first_wait);
         let (round, handed) = (duty.round, handed);
         let handed = Delegation {

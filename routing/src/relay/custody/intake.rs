@@ -5,6 +5,7 @@ use binomesh_overlay::{Bug, Id};
 use super::Custody;
 use super::duty::{Duty, DutyKey};
 use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+use crate::relay::Config;
 use crate::relay::Timer;
 use crate::relay::context::Context;
 
@@ -152,7 +153,7 @@ impl<I: Id> Custody<I> {
         cx: &mut Context<'_, I>,
     ) -> bool {
         let delay = cx.config.custody_delay;
-        let is_short = packet.payloads.len() <= cx.config.short_payload;
+        let is_short = packet.payloads.len() <= Config::SHORT_PAYLOAD;
         let may = !delay.is_zero() && is_short && self.owed.len() < cx.config.max_duties;
         if may {
             if self.owed.is_empty() {

@@ -56,7 +56,7 @@ impl<I: Id> Sender<I> {
             flow: Flow::new(),
             uplink: Uplink::new(),
             pace: Pace::new(),
-            redelegations: Budget::full(config.redelegation_burst, config.redelegation_percent),
+            redelegations: Budget::full(Config::REDELEGATION_BURST, Config::REDELEGATION_PERCENT),
             skips: Budget::full(config.search_burst, config.search_percent),
             searches,
         }
@@ -152,7 +152,7 @@ impl<I: Id> Sender<I> {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
         };
-        let wait = cx.config.inquire_after * (1 << handed.attempts.min(3));
+        let wait = Config::INQUIRE_AFTER * (1 << handed.attempts.min(3));
         handed.attempts = handed.attempts.saturating_add(1);
         handed.unanswered = handed.unanswered.saturating_add(1);
         handed.phase = Phase::Asked;
@@ -194,9 +194,9 @@ impl<I: Id> Sender<I> {
         let is_offer = handed.phase.is_offer();
         let generation = handed.generation.saturating_sub(u32::from(is_offer));
         let doublings = handed.attempts.saturating_add(generation);
-        let mut wait = self.pace.wait(handed.to, doublings, config);
+        let mut wait = self.pace.wait(handed.to, doublings);
         let bytes = duty.payloads.len();
-        if bytes <= config.short_payload {
+        if bytes <= Config::SHORT_PAYLOAD {
             wait += config.custody_delay;
         }
         if !is_offer {
@@ -208,7 +208,7 @@ impl<I: Id> Sender<I> {
             wait += self.flow.transfer(handed.to, own, config);
             if duty.key.strategy.has_rounds() {
                 // Other blocks queue in front of this copy, and of its answer.
-                wait += config.inquire_after;
+                wait += Config::INQUIRE_AFTER;
             }
         }
         arm(duty, delegation, wait, cx.out);
@@ -223,11 +223,11 @@ impl<I: Id> Sender<I> {
     ) {
         if let Some(handed) = duty.delegations.get_mut(&delegation) {
             if handed.attempts == 0 && !handed.is_excused {
-                self.pace.on_time(handed.to, cx.config);
+                self.pace.on_time(handed.to);
             }
             handed.attempts = 0;
             handed.is_excused = false;
-            arm(duty, delegation, cx.config.inquire_after, cx.out);
+            arm(duty, delegation, Config::INQUIRE_AFTER, cx.out);
         }
     }
 
@@ -238,9 +238,9 @@ impl<I: Id> Sender<I> {
     }
 
     /// Done has come. If it came without custody before, it counts for the pace of the peer.
-    pub(super) fn on_done(&mut self, handed: &Delegation<I>, config: &Config) {
+    pub(super) fn on_done(&mut self, handed: &Delegation<I>) {
         if handed.phase == Phase::Sent && handed.attempts == 0 && !handed.is_excused {
-            self.pace.on_time(handed.to, config);
+            self.pace.on_time(handed.to);
         }
     }
 
@@ -342,8 +342,8 @@ impl<I: Id> Sender<I> {
     }
 
     /// How long to wait for custody from a peer at the first attempt.
-    pub(super) fn first_wait(&self, peer: I, config: &Config) -> Duration {
-        self.pace.wait(peer, 0, config)
+    pub(super) fn first_wait(&self, peer: I) -> Duration {
+        self.pace.wait(peer, 0)
     }
 
     /// How many bytes are on their way to a peer.

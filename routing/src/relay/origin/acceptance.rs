@@ -122,7 +122,7 @@ impl<I: Id> Origin<I> {
             expected: to.expected,
             names: to.names,
             awaited: to.awaited,
-            wait: config.reissue_first,
+            wait: Config::REISSUE_FIRST,
         };
         self.open.open(OpenMessage::new(id, accepted, what));
         let spared = spared.into_iter().take(config.roster_max as usize);

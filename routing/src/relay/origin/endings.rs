@@ -8,7 +8,7 @@ use super::{Origin, is_between_rounds};
 use crate::packet::{Reason, State};
 use crate::relay::context::Context;
 use crate::relay::custody::Custody;
-use crate::relay::{Event, Timer};
+use crate::relay::{Config, Event, Timer};
 
 impl<I: Id> Origin<I> {
     /// The set of lost members may have grown: end the messages that wait for lost members alone.
@@ -39,7 +39,7 @@ impl<I: Id> Origin<I> {
         }
         // This node has no verdict on a member without a known name. After the longest wait it
         // believes its delegates about such a member.
-        let may_hear = message.wait >= cx.config.reissue_cap;
+        let may_hear = message.wait >= Config::REISSUE_CAP;
         // It does not if it knows better: a delegate may have spoken of an epoch without that
         // member.
         let newest = cx.epochs.newest();

@@ -7,6 +7,7 @@ use binomesh_overlay::{Id, Rank};
 use super::message::{OpenMessage, Whereabouts};
 use super::{Origin, is_between_rounds};
 use crate::packet::{Errand, Header, Packet, Part, Reason, Span, State};
+use crate::relay::Config;
 use crate::relay::Timer;
 use crate::relay::context::Context;
 use crate::relay::custody::{Custody, Round, RoundEnd};
@@ -57,7 +58,7 @@ impl<I: Id> Origin<I> {
     ) {
         self.pass_turn(sequence, custody, cx);
         self.give_up_the_lost(sequence, cx);
-        self.conclude_or_wait(sequence, cx.config.reissue_first, custody, cx);
+        self.conclude_or_wait(sequence, Config::REISSUE_FIRST, custody, cx);
     }
 
     /// The first round of a message to some members.
@@ -95,7 +96,7 @@ impl<I: Id> Origin<I> {
         message.end_round(end.epoch, &end.exceptions);
         // The wait does not double for members that have had no turn yet.
         let wait = if message.has_postponed() {
-            cx.config.reissue_first
+            Config::REISSUE_FIRST
         } else {
             message.wait
         };
@@ -121,7 +122,7 @@ impl<I: Id> Origin<I> {
         }
         let by_name = is_by_name(message, newest, cx);
         let left = self.left_of(message, newest, by_name, cx);
-        let cap = cx.config.reissue_cap;
+        let cap = Config::REISSUE_CAP;
         let epoch = newest.placement().epoch;
         // The tables may never change again, and a wrong denial would then stand for ever.
         let is_desperate = message.wait >= cap;
@@ -180,8 +181,7 @@ impl<I: Id> Origin<I> {
             has_to_wait: false,
         };
         // At the longest wait, the old epoch has been silent for a while.
-        let is_over =
-            message.wait >= cx.config.reissue_cap && message.accepted != newest.placement();
+        let is_over = message.wait >= Config::REISSUE_CAP && message.accepted != newest.placement();
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, cx.epochs);
             let is_down = peer.is_some_and(|peer| cx.peers.is_down(peer));
@@ -216,7 +216,7 @@ impl<I: Id> Origin<I> {
         custody: &Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        let first = cx.config.reissue_first;
+        let first = Config::REISSUE_FIRST;
         for sequence in self.open.sequences() {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;

@@ -6,6 +6,7 @@ use binomesh_overlay::Id;
 
 use super::Delegator;
 use crate::packet::{Part, Reason, Span};
+use crate::relay::Config;
 use crate::relay::context::Context;
 use crate::relay::custody::delegation::{Copies, Delegation, Phase};
 use crate::relay::custody::duty::Duty;
@@ -226,7 +227,7 @@ impl<I: Id> Delegator<I> {
     }
 
     fn may_redelegate(&mut self, duty: &mut Duty<I>, cx: &mut Context<'_, I>) -> bool {
-        let has_room = duty.delegations.len() < cx.config.max_duty_delegations;
+        let has_room = duty.delegations.len() < Config::MAX_DUTY_DELEGATIONS;
         let is_paid = has_room && self.sender.may_redelegate();
         if is_paid {
             cx.stats.redelegations += 1;
@@ -241,7 +242,7 @@ impl<I: Id> Delegator<I> {
 /// Whether a late hop should be replaced. The hop may only be slow. So it is given more time far
 /// along a transit list, where the delays of all steps add up.
 fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_, I>) -> bool {
-    let is_near = duty.visited().len() < cx.config.route_backtrack;
+    let is_near = duty.visited().len() < Config::ROUTE_BACKTRACK;
     (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
 }
 

@@ -4,6 +4,7 @@ use binomesh_overlay::{Bug, Id};
 
 use super::Delegator;
 use crate::packet::{Exception, Part, Reason, Refusal, Span, State};
+use crate::relay::Config;
 use crate::relay::context::Context;
 use crate::relay::custody::delegation::{Copies, Delegation, Phase};
 use crate::relay::custody::duty::Duty;
@@ -63,7 +64,7 @@ impl<I: Id> Delegator<I> {
         duty.redelegated = duty.redelegated.saturating_add(done.redelegated);
         done.replaced.iter().for_each(|peer| duty.replace(*peer));
         if let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) {
-            self.sender.on_done(&handed, cx.config);
+            self.sender.on_done(&handed);
             let given = handed.given();
             self.complete(duty, handed, done.exceptions, cx);
             if let Part::Range(said) = said {
@@ -113,7 +114,7 @@ impl<I: Id> Delegator<I> {
             if let Some(handed) = duty.delegations.get_mut(&delegation) {
                 (handed.phase, handed.attempts, handed.unanswered) = (Phase::Custody, 0, 0);
             }
-            return sender::arm(duty, delegation, cx.config.inquire_after, cx.out);
+            return sender::arm(duty, delegation, Config::INQUIRE_AFTER, cx.out);
         }
         match &handed.part {
             Part::Range(span) if span.len() > 1 => {
@@ -175,7 +176,7 @@ impl<I: Id> Delegator<I> {
             cx.progress.push(Progress::confirmed(duty, &reached));
         }
         let astray = apart(astray);
-        if duty.visited().len() < cx.config.route_backtrack {
+        if duty.visited().len() < Config::ROUTE_BACKTRACK {
             if !astray.is_empty() {
                 self.search(duty, &handed, &astray, cx);
             }

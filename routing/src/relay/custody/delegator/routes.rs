@@ -7,6 +7,7 @@ use binomesh_overlay::{Id, Rank};
 
 use super::Hop;
 use crate::packet::{Part, Span};
+use crate::relay::Config;
 use crate::relay::context::Context;
 use crate::relay::custody::delegation::Delegation;
 use crate::relay::custody::duty::Duty;
@@ -32,7 +33,7 @@ impl<I: Id> Context<'_, I> {
         let distance = start.distance_to(to, duty.population);
         let over_fingers = binomial::hops(distance, duty.population);
         let shortest = over_fingers.max(router.cost(&shape, start, to));
-        let longest = shortest.saturating_add(self.config.route_detours) as usize;
+        let longest = shortest.saturating_add(Config::ROUTE_DETOURS) as usize;
         if duty.visited().len() >= longest.min(Part::MAX_VISITED) {
             return None;
         }
@@ -139,7 +140,7 @@ impl<I: Id> Context<'_, I> {
         delegation: &Delegation<I>,
     ) -> bool {
         let first = delegation.part.spans().first();
-        delegation.tried.len() < self.config.route_tries
+        delegation.tried.len() < Config::ROUTE_TRIES
             && first.is_some_and(|span| self.next_hop(duty, *span, &delegation.tried).is_some())
     }
 }

@@ -83,7 +83,7 @@ impl<I: Id> Flow<I> {
     pub(super) fn transfer(&self, peer: I, bytes: usize, config: &Config) -> Duration {
         let own = bytes as u64;
         let all = self.edges.get(&peer).map_or(own, |edge| edge.bytes);
-        let in_front = time(all.saturating_sub(own), config).min(config.custody_cap);
+        let in_front = time(all.saturating_sub(own), config).min(Config::CUSTODY_CAP);
         time(own, config).saturating_add(in_front)
     }
 
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(flow.transfer(1, 500, &config), second / 2);
         // The wait for a peer that answers nothing has a bound.
         (10..110).for_each(|number| flow.force(1, copy(number, 500), &config));
-        let longest = second / 2 + config.custody_cap;
+        let longest = second / 2 + Config::CUSTODY_CAP;
         assert_eq!(flow.transfer(1, 500, &config), longest);
     }
 

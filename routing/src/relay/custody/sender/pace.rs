@@ -30,20 +30,20 @@ impl<I: Id> Pace<I> {
     }
 
     /// The wait for custody from `peer` after `doublings` earlier failures.
-    pub(super) fn wait(&self, peer: I, doublings: u32, config: &Config) -> Duration {
+    pub(super) fn wait(&self, peer: I, doublings: u32) -> Duration {
         let first = self.waits.get(&peer).copied();
         first
-            .unwrap_or(config.custody_floor)
+            .unwrap_or(Config::CUSTODY_FLOOR)
             .max(self.least.get(&peer).copied().unwrap_or_default())
             .saturating_mul(1 << doublings.min(16))
-            .min(config.custody_cap)
+            .min(Config::CUSTODY_CAP)
     }
 
     /// Set the round-trip time to `peer`. Beyond [`Config::max_peers`] peers it is not remembered.
     pub(super) fn on_round_trip(&mut self, peer: I, time: Duration, config: &Config) {
         // Stays below the cap, so that doubling has room.
-        let least = time.saturating_mul(2).min(config.custody_cap / 4);
-        if least <= config.custody_floor {
+        let least = time.saturating_mul(2).min(Config::CUSTODY_CAP / 4);
+        if least <= Config::CUSTODY_FLOOR {
             self.least.remove(&peer);
         } else if self.least.len() < config.max_peers || self.least.contains_key(&peer) {
             self.least.insert(peer, least);
@@ -53,21 +53,21 @@ impl<I: Id> Pace<I> {
     /// Custody did not come before the first timer, which was armed for `waited`. If many copies
     /// were sent at once and all are late, one counts, since none was given the longer time.
     pub(super) fn on_late(&mut self, peer: I, waited: Duration, config: &Config) {
-        if waited < self.wait(peer, 0, config) {
+        if waited < self.wait(peer, 0) {
             return;
         }
         // Stays below the cap, so that doubling still has room.
-        let wait = self.wait(peer, 1, config).min(config.custody_cap / 4);
+        let wait = self.wait(peer, 1).min(Config::CUSTODY_CAP / 4);
         if self.waits.len() < config.max_peers || self.waits.contains_key(&peer) {
-            self.waits.insert(peer, wait.max(config.custody_floor));
+            self.waits.insert(peer, wait.max(Config::CUSTODY_FLOOR));
         }
     }
 
     /// Custody came before the first timer.
-    pub(super) fn on_time(&mut self, peer: I, config: &Config) {
+    pub(super) fn on_time(&mut self, peer: I) {
         if let Some(wait) = self.waits.get_mut(&peer) {
             *wait -= *wait / 16;
-            if *wait <= config.custody_floor {
+            if *wait <= Config::CUSTODY_FLOOR {
                 self.waits.remove(&peer);
             }
         }
@@ -82,37 +82,37 @@ mod tests {
     fn a_slow_peer_gets_more_time_and_a_fast_one_less() {
         let config = Config::default();
         let mut pace = Pace::new();
-        assert_eq!(pace.wait(1u32, 0, &config), config.custody_floor);
-        let floor = config.custody_floor;
+        assert_eq!(pace.wait(1u32, 0), Config::CUSTODY_FLOOR);
+        let floor = Config::CUSTODY_FLOOR;
         pace.on_late(1, floor, &config);
         (0..9).for_each(|_| pace.on_late(1, floor, &config));
-        assert_eq!(pace.wait(1, 0, &config), 2 * floor);
+        assert_eq!(pace.wait(1, 0), 2 * floor);
         pace.on_late(1, 2 * floor, &config);
-        assert_eq!(pace.wait(1, 0, &config), 4 * config.custody_floor);
-        assert_eq!(pace.wait(2, 0, &config), config.custody_floor);
+        assert_eq!(pace.wait(1, 0), 4 * Config::CUSTODY_FLOOR);
+        assert_eq!(pace.wait(2, 0), Config::CUSTODY_FLOOR);
         (0..100).for_each(|_| pace.on_late(1, Duration::MAX, &config));
-        assert_eq!(pace.wait(1, 0, &config), config.custody_cap / 4);
-        (0..1000).for_each(|_| pace.on_time(1, &config));
-        assert_eq!(pace.wait(1, 0, &config), config.custody_floor);
-        assert_eq!(pace.wait(1, 40, &config), config.custody_cap);
+        assert_eq!(pace.wait(1, 0), Config::CUSTODY_CAP / 4);
+        (0..1000).for_each(|_| pace.on_time(1));
+        assert_eq!(pace.wait(1, 0), Config::CUSTODY_FLOOR);
+        assert_eq!(pace.wait(1, 40), Config::CUSTODY_CAP);
     }
 
     #[test]
     fn no_peer_is_late_within_two_round_trips() {
         let config = Config::default();
-        let (mut pace, floor) = (Pace::new(), config.custody_floor);
+        let (mut pace, floor) = (Pace::new(), Config::CUSTODY_FLOOR);
         pace.on_round_trip(1u32, floor, &config);
-        assert_eq!(pace.wait(1, 0, &config), 2 * floor);
-        assert_eq!(pace.wait(1, 1, &config), 4 * floor);
+        assert_eq!(pace.wait(1, 0), 2 * floor);
+        assert_eq!(pace.wait(1, 1), 4 * floor);
         pace.on_late(1, 2 * floor, &config);
-        assert_eq!(pace.wait(1, 0, &config), 4 * floor, "later than that");
+        assert_eq!(pace.wait(1, 0), 4 * floor, "later than that");
         pace.on_round_trip(1, Duration::MAX, &config);
-        assert_eq!(pace.wait(1, 0, &config), config.custody_cap / 4);
+        assert_eq!(pace.wait(1, 0), Config::CUSTODY_CAP / 4);
         pace.on_round_trip(1, floor / 2, &config);
-        assert_eq!(pace.wait(1, 0, &config), 4 * floor);
+        assert_eq!(pace.wait(1, 0), 4 * floor);
         let all = 0..u32::try_from(config.max_peers).unwrap();
         all.for_each(|peer| pace.on_round_trip(peer, floor, &config));
         pace.on_round_trip(u32::MAX, floor, &config);
-        assert_eq!(pace.wait(u32::MAX, 0, &config), floor, "no room");
+        assert_eq!(pace.wait(u32::MAX, 0), floor, "no room");
     }
 }
