@@ -21,6 +21,7 @@ pub mod graph;
 pub mod model;
 pub mod relays;
 pub mod ring;
+mod script;
 pub mod search;
 
 use std::fmt;

@@ -3,10 +3,11 @@
 
 use binomesh_bench::arena::clique::{Found, Trial};
 use binomesh_bench::checker::clique::{Faults, World};
+use binomesh_bench::checker::search;
 use binomesh_overlay::clique::Procedure;
 
 fn search(nodes: usize, procedure: Procedure, faults: Faults) {
-    let found = World::new(nodes, procedure, faults, 200_000).search(2);
+    let found = search::search(World::new(nodes, procedure, faults, 200_000), 2);
     assert_eq!(found.counterexample, None);
     // Three that fall back from sorted lists after a fault have more states than a test may take.
     let is_large = nodes == 3 && procedure == Procedure::Sorted && faults == Faults::One;

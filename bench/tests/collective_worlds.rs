@@ -1,8 +1,8 @@
 //! The votes of collectives, searched whole in small worlds, and ways to do it wrong.
 //! `binomesh-bench check --layer collectives` searches further.
 
-use binomesh_bench::checker::clique::Found;
 use binomesh_bench::checker::collectives::{Flaw, Setting, World};
+use binomesh_bench::checker::search::{self, Found};
 
 fn search(members: usize, [ballots, restarts, losses]: [u8; 3], flaw: Flaw) -> Found {
     let setting = Setting {
@@ -12,7 +12,7 @@ fn search(members: usize, [ballots, restarts, losses]: [u8; 3], flaw: Flaw) -> F
         losses,
         flaw,
     };
-    World::new(setting, 1_000_000).search(2)
+    search::search(World::new(setting, 1_000_000), 2)
 }
 
 #[test]

@@ -5,6 +5,7 @@ use binomesh::graph::Graph;
 use binomesh_bench::arena::graph::{Facts, run};
 use binomesh_bench::checker::clique::Faults;
 use binomesh_bench::checker::graph::{World, connected};
+use binomesh_bench::checker::search::search;
 
 #[test]
 fn up_to_four_nodes_agree_on_one_root_in_every_order() {
@@ -12,7 +13,7 @@ fn up_to_four_nodes_agree_on_one_root_in_every_order() {
         let graphs = connected(nodes);
         assert_eq!(graphs.len(), count);
         for lists in graphs.into_iter().filter(|lists| lists.len() > 1) {
-            let found = World::new(lists, Faults::None, 100_000).search(2);
+            let found = search(World::new(lists, Faults::None, 100_000), 2);
             assert_eq!(found.counterexample, None);
             assert!(found.is_exhaustive || nodes == 4, "{found:?}");
         }
@@ -22,7 +23,7 @@ fn up_to_four_nodes_agree_on_one_root_in_every_order() {
 #[test]
 fn three_nodes_go_into_the_tree_after_any_single_fault() {
     for lists in connected(3) {
-        let found = World::new(lists, Faults::One, 200_000).search(2);
+        let found = search(World::new(lists, Faults::One, 200_000), 2);
         assert_eq!(found.counterexample, None);
         assert!(found.is_exhaustive, "{found:?}");
     }

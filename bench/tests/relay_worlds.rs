@@ -1,7 +1,8 @@
 //! [SFT06] §4: the protocol verified, by searching what the shipped relays can do.
 //! `binomesh-bench check --layer relays` searches further.
 
-use binomesh_bench::checker::relays::{Found, Full, Post, Relays, Schedules, search, walk};
+use binomesh_bench::checker::relays::{Full, Post, Relays, Schedules, walk};
+use binomesh_bench::checker::search::{Found, search};
 use binomesh_routing::router::{Aware, Chosen};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
@@ -24,7 +25,7 @@ fn world(posts: Vec<Post>) -> Relays {
     Relays::new(7, config, posts)
 }
 
-fn is_green(found: &Found) {
+fn is_green(found: &Found<Vec<&'static str>>) {
     let script = found.counterexample.as_deref().unwrap_or_default();
     assert!(found.counterexample.is_none(), "{script}");
     assert!(found.is_exhaustive && found.states > 300, "{found:?}");

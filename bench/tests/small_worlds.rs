@@ -6,18 +6,23 @@ use binomesh_bench::checker::channels::Carriage;
 use binomesh_bench::checker::finger::FingersOn;
 use binomesh_bench::checker::model::{Garbage, World};
 use binomesh_bench::checker::ring::RingOn;
-use binomesh_bench::checker::search::{Search, search};
+use binomesh_bench::checker::search::{Found, search};
 use binomesh_overlay::Planted;
 use binomesh_overlay::fingers::Rules;
 
 const SAMPLED: Garbage = Garbage::Sampled { seed: 1 };
 const ROUNDS: usize = 12;
 
-fn check<P: Protocol>(protocol: P, carriage: Carriage, garbage: Garbage, limit: usize) -> Search {
+fn check<P: Protocol>(
+    protocol: P,
+    carriage: Carriage,
+    garbage: Garbage,
+    limit: usize,
+) -> Found<usize> {
     search(World::new(protocol, carriage, garbage, ROUNDS, limit), 2)
 }
 
-fn is_green(found: &Search) {
+fn is_green(found: &Found<usize>) {
     let script = found.counterexample.as_deref().unwrap_or_default();
     assert!(found.counterexample.is_none(), "{script}");
 }
@@ -76,7 +81,7 @@ mod planted {
     use super::*;
     use binomesh_overlay::Bug;
 
-    fn is_red(found: &Search) -> bool {
+    fn is_red(found: &Found<usize>) -> bool {
         let script = found.counterexample.as_deref().unwrap_or_default();
         script.contains("start:") && script.contains("not legitimate")
             || script.contains("leads out")

@@ -9,14 +9,14 @@
 //!   waits for ever.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binomesh_overlay::clique::{Body, Clique, Input, Message, Outcome, Peers, Procedure};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{Outbox, legitimate};
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use super::channels::Letter;
+use super::search::{Judged, Path, Searched};
 use super::{Peer, letters};
 
 /// The faults that may happen in a run, at most one of them.
@@ -67,21 +67,7 @@ pub struct World {
     nodes: usize,
     procedure: Procedure,
     faults: Faults,
-    state_limit: usize,
-    seen: AtomicUsize,
-}
-
-/// The result of a search.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// How many different states were judged.
-    pub states: usize,
-    /// The most steps from the start.
-    pub depth: usize,
-    /// Whether every reachable state was judged.
-    pub is_exhaustive: bool,
-    /// The property that failed, and the steps that led there.
-    pub counterexample: Option<String>,
+    judged: Judged,
 }
 
 const PERMUTATION: &str = "permutation";
@@ -100,50 +86,8 @@ impl World {
             nodes,
             procedure,
             faults,
-            state_limit,
-            seen: AtomicUsize::new(0),
+            judged: Judged::up_to(state_limit),
         }
-    }
-
-    /// Search the world with this many threads, until all states are judged, the limit is reached
-    /// or a property fails.
-    pub fn search(self, threads: usize) -> Found {
-        let checker = self
-            .checker()
-            .threads(threads)
-            .finish_when(HasDiscoveries::AnyFailures)
-            .spawn_bfs()
-            .join();
-        let world = checker.model();
-        let states = world.seen.load(Ordering::Relaxed);
-        let is_cut = world.is_cut();
-        world.seen.store(0, Ordering::Relaxed);
-        let counterexample = [PERMUTATION, EXACTNESS, ENDING]
-            .into_iter()
-            .find_map(|name| {
-                let path = checker.discovery(name)?;
-                let mut script = format!("{name} fails:\n");
-                for (number, (state, step)) in path.into_vec().iter().enumerate() {
-                    if number == 0 {
-                        script += &format!("  on their way: {:?}\n", state.letters);
-                    }
-                    match step {
-                        Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
-                        None => script += &format!("  then {:#?}\n", state.nodes),
-                    }
-                }
-                Some(script)
-            });
-        Found {
-            states,
-            depth: checker.max_depth(),
-            is_exhaustive: !is_cut && counterexample.is_none(),
-            counterexample,
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) >= self.state_limit
     }
 
     fn hand(state: &mut State, me: Peer, input: Input<'_, Peer>) {
@@ -256,7 +200,7 @@ impl Model for World {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
-        if self.is_cut() {
+        if self.judged.is_full() {
             return;
         }
         actions.extend(state.letters.iter().copied().map(Step::Arrive));
@@ -307,12 +251,9 @@ impl Model for World {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(PERMUTATION, |world: &Self, state: &State| {
-                let is_first = !world.is_cut();
-                if is_first {
-                    world.seen.fetch_add(1, Ordering::Relaxed);
-                }
+                let is_judged = world.judged.next().is_some();
                 let is_corrected = world.procedure == Procedure::Corrected;
-                !is_first || !is_corrected || state.has_failed || world.is_permutation(state)
+                !is_judged || !is_corrected || state.has_failed || world.is_permutation(state)
             }),
             Property::always(EXACTNESS, |world: &Self, state: &State| {
                 state.has_failed || !state.letters.is_empty() || world.is_exact(state)
@@ -325,6 +266,32 @@ impl Model for World {
     }
 
     fn within_boundary(&self, _state: &State) -> bool {
-        !self.is_cut()
+        !self.judged.is_full()
+    }
+}
+
+impl Searched for World {
+    type Facts = ();
+
+    const PROPERTIES: &'static [&'static str] = &[PERMUTATION, EXACTNESS, ENDING];
+
+    fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    fn facts(&self) {}
+
+    fn script(&self, property: &str, path: Path<Self>) -> String {
+        let mut script = format!("{property} fails:\n");
+        for (number, (state, step)) in path.iter().enumerate() {
+            if number == 0 {
+                script += &format!("  on their way: {:?}\n", state.letters);
+            }
+            match step {
+                Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                None => script += &format!("  then {:#?}\n", state.nodes),
+            }
+        }
+        script
     }
 }

@@ -19,12 +19,10 @@
 
 mod member;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use super::Peer;
-use super::clique::Found;
+use super::search::{Judged, Path, Searched};
 use member::{Member, Message, Out};
 
 /// The parameters of a search.
@@ -88,8 +86,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct World {
     setting: Setting,
-    state_limit: usize,
-    seen: AtomicUsize,
+    judged: Judged,
 }
 
 const AGREEMENT: &str = "agreement";
@@ -99,44 +96,8 @@ impl World {
     pub const fn new(setting: Setting, state_limit: usize) -> Self {
         Self {
             setting,
-            state_limit,
-            seen: AtomicUsize::new(0),
+            judged: Judged::up_to(state_limit),
         }
-    }
-
-    /// Search the world with this many threads, until all states are judged, the limit is reached
-    /// or the property fails.
-    pub fn search(self, threads: usize) -> Found {
-        let checker = self
-            .checker()
-            .threads(threads)
-            .finish_when(HasDiscoveries::AnyFailures)
-            .spawn_bfs()
-            .join();
-        let world = checker.model();
-        let states = world.seen.load(Ordering::Relaxed);
-        let is_cut = world.is_cut();
-        world.seen.store(0, Ordering::Relaxed);
-        let counterexample = checker.discovery(AGREEMENT).map(|path| {
-            let mut script = format!("{AGREEMENT} fails:\n");
-            for (number, (state, step)) in path.into_vec().iter().enumerate() {
-                match step {
-                    Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
-                    None => script += &format!("  then {:?} are decided\n", state.learnt),
-                }
-            }
-            script
-        });
-        Found {
-            states,
-            depth: checker.max_depth(),
-            is_exhaustive: !is_cut && counterexample.is_none(),
-            counterexample,
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) >= self.state_limit
     }
 
     fn all(&self) -> impl Iterator<Item = Peer> + use<> {
@@ -187,7 +148,7 @@ impl Model for World {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
-        if self.is_cut() {
+        if self.judged.is_full() {
             return;
         }
         for me in self.all() {
@@ -241,17 +202,34 @@ impl Model for World {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::always(
             AGREEMENT,
-            |world: &Self, state: &State| {
-                let is_judged = !world.is_cut();
-                if is_judged {
-                    world.seen.fetch_add(1, Ordering::Relaxed);
-                }
-                !is_judged || state.learnt.len() <= 1
-            },
+            |world: &Self, state: &State| world.judged.next().is_none() || state.learnt.len() <= 1,
         )]
     }
 
     fn within_boundary(&self, _state: &State) -> bool {
-        !self.is_cut()
+        !self.judged.is_full()
+    }
+}
+
+impl Searched for World {
+    type Facts = ();
+
+    const PROPERTIES: &'static [&'static str] = &[AGREEMENT];
+
+    fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    fn facts(&self) {}
+
+    fn script(&self, property: &str, path: Path<Self>) -> String {
+        let mut script = format!("{property} fails:\n");
+        for (number, (state, step)) in path.iter().enumerate() {
+            match step {
+                Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                None => script += &format!("  then {:?} are decided\n", state.learnt),
+            }
+        }
+        script
     }
 }

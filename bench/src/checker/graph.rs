@@ -12,14 +12,14 @@
 //! the tree.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binomesh_overlay::Outbox;
 use binomesh_overlay::spanning::{Claim, Input, Message, Outcome, Spanning};
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use super::channels::Letter;
-use super::clique::{Faults, Found};
+use super::clique::Faults;
+use super::search::{Judged, Path, Searched};
 use super::{Peer, letters};
 
 /// The nodes, and the messages under way.
@@ -62,8 +62,7 @@ pub enum Step {
 pub struct World {
     lists: Vec<Vec<Peer>>,
     faults: Faults,
-    state_limit: usize,
-    seen: AtomicUsize,
+    judged: Judged,
 }
 
 const ONE_ROOT: &str = "one root";
@@ -110,46 +109,8 @@ impl World {
         Self {
             lists,
             faults,
-            state_limit,
-            seen: AtomicUsize::new(0),
+            judged: Judged::up_to(state_limit),
         }
-    }
-
-    /// Search the world with this many threads, until all states are judged, the limit is reached
-    /// or a property fails.
-    pub fn search(self, threads: usize) -> Found {
-        let checker = self
-            .checker()
-            .threads(threads)
-            .finish_when(HasDiscoveries::AnyFailures)
-            .spawn_bfs()
-            .join();
-        let world = checker.model();
-        let states = world.seen.load(Ordering::Relaxed);
-        let is_cut = world.is_cut();
-        world.seen.store(0, Ordering::Relaxed);
-        let mut failures = [ONE_ROOT, NO_CIRCLE, ENDING].into_iter();
-        let counterexample = failures.find_map(|name| {
-            let path = checker.discovery(name)?;
-            let mut script = format!("{name} fails, {:?}:\n", world.lists);
-            for (number, (state, step)) in path.into_vec().iter().enumerate() {
-                match step {
-                    Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
-                    None => script += &format!("  then {state:#?}\n"),
-                }
-            }
-            Some(script)
-        });
-        Found {
-            states,
-            depth: checker.max_depth(),
-            is_exhaustive: !is_cut && counterexample.is_none(),
-            counterexample,
-        }
-    }
-
-    fn is_cut(&self) -> bool {
-        self.seen.load(Ordering::Relaxed) >= self.state_limit
     }
 
     fn hand(state: &mut State, me: Peer, input: Input<Peer>) {
@@ -284,7 +245,7 @@ impl Model for World {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
-        if self.is_cut() {
+        if self.judged.is_full() {
             return;
         }
         let may_fail = self.faults == Faults::One && !state.has_failed;
@@ -344,9 +305,7 @@ impl Model for World {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(ONE_ROOT, |world: &Self, state: &State| {
-                if !world.is_cut() {
-                    world.seen.fetch_add(1, Ordering::Relaxed);
-                }
+                world.judged.next();
                 let is_right = |me| Self::root_of(state, me) == world.highest();
                 state.has_failed || !state.letters.is_empty() || Self::alive(state).all(is_right)
             }),
@@ -362,6 +321,29 @@ impl Model for World {
     }
 
     fn within_boundary(&self, _state: &State) -> bool {
-        !self.is_cut()
+        !self.judged.is_full()
+    }
+}
+
+impl Searched for World {
+    type Facts = ();
+
+    const PROPERTIES: &'static [&'static str] = &[ONE_ROOT, NO_CIRCLE, ENDING];
+
+    fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    fn facts(&self) {}
+
+    fn script(&self, property: &str, path: Path<Self>) -> String {
+        let mut script = format!("{property} fails, {:?}:\n", self.lists);
+        for (number, (state, step)) in path.iter().enumerate() {
+            match step {
+                Some(step) => script += &format!("  step {:<3} {step:?}\n", number + 1),
+                None => script += &format!("  then {state:#?}\n"),
+            }
+        }
+        script
     }
 }

@@ -8,6 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use stateright::{Model, Property};
 
 use super::channels::{Carriage, Channels, Letter};
+use super::script::script;
+use super::search::{Judged, Path, Searched};
 use super::{Peer, Protocol, letters};
 
 /// All processes and all messages under way.
@@ -54,11 +56,10 @@ pub struct World<P> {
     pub garbage: Garbage,
     /// The most fair rounds that may be needed for legitimacy.
     pub rounds: usize,
-    /// The most states that are judged.
-    pub state_limit: usize,
+    /// The states that were judged.
+    pub judged: Judged,
     /// Called now and then with the number of judged states.
     pub progress: fn(usize),
-    seen: AtomicUsize,
     rounds_max: AtomicUsize,
 }
 
@@ -81,9 +82,8 @@ impl<P: Protocol> World<P> {
             carriage,
             garbage,
             rounds,
-            state_limit,
+            judged: Judged::up_to(state_limit),
             progress: |_| (),
-            seen: AtomicUsize::new(0),
             rounds_max: AtomicUsize::new(0),
         }
     }
@@ -91,21 +91,6 @@ impl<P: Protocol> World<P> {
     /// The most fair rounds that any state needed.
     pub fn rounds_max(&self) -> usize {
         self.rounds_max.load(Ordering::Relaxed)
-    }
-
-    /// Whether the state limit was reached.
-    pub fn is_cut(&self) -> bool {
-        self.judged() >= self.state_limit
-    }
-
-    /// How many different states were judged.
-    pub fn judged(&self) -> usize {
-        self.seen.load(Ordering::Relaxed)
-    }
-
-    /// Set the number of judged states to zero, so that paths can be walked again.
-    pub fn reopen(&self) {
-        self.seen.store(0, Ordering::Relaxed);
     }
 
     /// Whether all tables are right and no message under way would harm them.
@@ -154,13 +139,11 @@ impl<P: Protocol> World<P> {
     }
 
     fn recovers(&self, state: &StateOf<P>) -> bool {
-        // States that still wait when the limit is reached are not judged.
-        if self.is_cut() {
+        let Some(before) = self.judged.next() else {
             return true;
-        }
-        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
-        if seen.is_multiple_of(1 << 14) {
-            (self.progress)(seen);
+        };
+        if before.is_multiple_of(1 << 14) {
+            (self.progress)(before);
         }
         let rounds = self.rounds_to_legitimacy(state);
         self.rounds_max
@@ -254,8 +237,7 @@ impl<P: Protocol> Model for World<P> {
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Self::Action>) {
-        // States that still wait when the limit is reached have no next steps.
-        if self.is_cut() {
+        if self.judged.is_full() {
             return;
         }
         actions.extend(self.processes().map(Step::Spontaneous));
@@ -274,13 +256,32 @@ impl<P: Protocol> Model for World<P> {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(CLOSURE, |world, state| {
-                world.is_cut() || world.way_out(state).is_none()
+                world.judged.is_full() || world.way_out(state).is_none()
             }),
             Property::always(RECOVERY, Self::recovers),
         ]
     }
 
     fn within_boundary(&self, _state: &Self::State) -> bool {
-        !self.is_cut()
+        !self.judged.is_full()
+    }
+}
+
+impl<P: Protocol> Searched for World<P> {
+    /// The most fair rounds from any state to legitimacy.
+    type Facts = usize;
+
+    const PROPERTIES: &'static [&'static str] = &[CLOSURE, RECOVERY];
+
+    fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    fn facts(&self) -> usize {
+        self.rounds_max()
+    }
+
+    fn script(&self, property: &str, path: Path<Self>) -> String {
+        script(self, property, &path)
     }
 }

@@ -13,13 +13,12 @@
 //! execution without an end would reach its time limit, which is an error.
 
 mod run;
-mod search;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use binomesh_routing::packet::{Confirmation, Message, Part, Topic};
@@ -28,7 +27,8 @@ use binomesh_routing::{Config, Destination, Due, Input, Publish, Relay, Timer};
 use bytes::Bytes;
 use stateright::{Model, Property};
 
-pub use search::{Found, search};
+use super::search::{Judged, Path, Searched};
+
 pub use walk::{Schedules, Walked, walk};
 
 /// The rank of a node, as its id.
@@ -94,11 +94,10 @@ pub struct Relays {
     pub failures: usize,
     /// The longest execution, by its own clock.
     pub limit: Duration,
-    /// The most states that are judged.
-    pub state_limit: usize,
+    /// The states that were judged.
+    pub judged: Judged,
     /// Called now and then with the number of judged states.
     pub progress: fn(usize),
-    judged: AtomicUsize,
     /// A bit for each of [`HANDLERS`] that has run.
     handled: AtomicU32,
 }
@@ -187,9 +186,8 @@ impl Relays {
             depth_first: false,
             failures: 0,
             limit: Duration::from_secs(120),
-            state_limit: usize::MAX,
+            judged: Judged::up_to(usize::MAX),
             progress: |_| (),
-            judged: AtomicUsize::new(0),
             handled: AtomicU32::new(0),
         }
     }
@@ -211,21 +209,6 @@ impl Relays {
             ..world.config
         };
         Self { config, ..world }
-    }
-
-    /// How many different states were judged.
-    pub fn judged(&self) -> usize {
-        self.judged.load(Ordering::Relaxed)
-    }
-
-    /// Whether the state limit was reached.
-    pub fn is_cut(&self) -> bool {
-        self.judged() >= self.state_limit
-    }
-
-    /// Set the number of judged states to zero, so that paths can be walked again.
-    pub fn reopen(&self) {
-        self.judged.store(0, Ordering::Relaxed);
     }
 
     /// Which handlers never ran.
@@ -301,14 +284,11 @@ impl Relays {
     }
 
     fn is_judged(&self) -> bool {
-        if self.is_cut() {
-            return false;
+        let before = self.judged.next();
+        if let Some(before) = before.filter(|before| before.is_multiple_of(1 << 14)) {
+            (self.progress)(before);
         }
-        let judged = self.judged.fetch_add(1, Ordering::Relaxed);
-        if judged.is_multiple_of(1 << 14) {
-            (self.progress)(judged);
-        }
-        true
+        before.is_some()
     }
 
     /// Whether this state is an end without everything delivered.
@@ -328,7 +308,7 @@ impl Model for Relays {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Step>) {
-        if self.is_cut() {
+        if self.judged.is_full() {
             return;
         }
         self.steps(state, actions);
@@ -354,6 +334,31 @@ impl Model for Relays {
     }
 
     fn within_boundary(&self, _state: &State) -> bool {
-        !self.is_cut()
+        !self.judged.is_full()
+    }
+}
+
+impl Searched for Relays {
+    /// The members of [`HANDLERS`] that never ran.
+    type Facts = Vec<&'static str>;
+
+    const PROPERTIES: &'static [&'static str] = &[DELIVERY, PROGRESS, ONCE, TRUTH];
+
+    fn judged(&self) -> &Judged {
+        &self.judged
+    }
+
+    fn is_depth_first(&self) -> bool {
+        self.depth_first
+    }
+
+    fn facts(&self) -> Vec<&'static str> {
+        self.unreached()
+    }
+
+    fn script(&self, property: &str, path: Path<Self>) -> String {
+        let steps = path.iter().filter_map(|(_, step)| step.as_ref());
+        let steps: String = steps.map(|step| format!("  {step}\n")).collect();
+        format!("{property} fails:\n{steps}")
     }
 }

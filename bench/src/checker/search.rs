@@ -1,107 +1,121 @@
-//! One search through a small world, and its counterexample as a script.
+//! One search through a small world, state by state.
 
-use std::fmt::Write;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use stateright::{Checker, HasDiscoveries, Model as _};
+use stateright::{Checker, HasDiscoveries, Model};
 
-use super::Protocol;
-use super::model::{CLOSURE, RECOVERY, StateOf, Step, World};
+/// How many different states a search has judged, up to a limit.
+#[derive(Debug)]
+pub struct Judged {
+    limit: usize,
+    count: AtomicUsize,
+}
+
+impl Judged {
+    /// No state is judged yet. At most `limit` will be.
+    pub const fn up_to(limit: usize) -> Self {
+        Self {
+            limit,
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many states were judged.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether the limit was reached. Waiting states have no next steps then, and are not judged.
+    pub fn is_full(&self) -> bool {
+        self.count() >= self.limit
+    }
+
+    /// Count another state. Returns how many were judged before it, or `None` if the limit was
+    /// reached and this one is not judged.
+    pub fn next(&self) -> Option<usize> {
+        (!self.is_full()).then(|| self.count.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// States and the steps out of them. The last state has no step.
+pub type Path<W> = Vec<(<W as Model>::State, Option<<W as Model>::Action>)>;
+
+/// A world that can be searched.
+pub trait Searched:
+    Model<State: Hash + Clone + PartialEq + Send + Sync + 'static, Action: Clone + PartialEq>
+    + Send
+    + Sync
+    + 'static
+{
+    /// What a search tells beside the states and the failure.
+    type Facts;
+
+    /// The properties of the model, in the order in which a failure is looked for.
+    const PROPERTIES: &'static [&'static str];
+
+    /// The states that were judged.
+    fn judged(&self) -> &Judged;
+
+    /// Whether the search goes as deep as it can first.
+    fn is_depth_first(&self) -> bool {
+        false
+    }
+
+    /// What the search has told beside the states and the failure.
+    fn facts(&self) -> Self::Facts;
+
+    /// The way to a state in which a property fails, as text for people.
+    fn script(&self, property: &str, path: Path<Self>) -> String
+    where
+        Self: Sized;
+}
 
 /// The result of a search.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct Found<F = ()> {
     /// How many different states were judged.
     pub states: usize,
     /// The most steps from a starting state.
     pub depth: usize,
     /// Whether every reachable state was judged.
     pub is_exhaustive: bool,
-    /// The most fair rounds from any state to legitimacy.
-    pub rounds_max: usize,
+    /// Further facts about the world.
+    pub facts: F,
     /// The property that failed, and the steps that led there.
     pub counterexample: Option<String>,
 }
 
 /// Search a world with this many threads, until all states are judged, the limit is reached or a
 /// property fails.
-pub fn search<P: Protocol>(world: World<P>, threads: usize) -> Search {
-    let checker = world
-        .checker()
-        .threads(threads)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
+pub fn search<W: Searched>(world: W, threads: usize) -> Found<W::Facts> {
+    let is_depth_first = world.is_depth_first();
+    let builder = world.checker().threads(threads);
+    let builder = builder.finish_when(HasDiscoveries::AnyFailures);
+    match is_depth_first {
+        true => found(&builder.spawn_dfs().join()),
+        false => found(&builder.spawn_bfs().join()),
+    }
+}
+
+fn found<W: Searched>(checker: &impl Checker<W>) -> Found<W::Facts> {
     let world = checker.model();
-    let (states, is_cut) = (world.judged(), world.is_cut());
-    world.reopen();
-    let counterexample = [CLOSURE, RECOVERY].into_iter().find_map(|property| {
+    let (states, is_cut, facts) = (
+        world.judged().count(),
+        world.judged().is_full(),
+        world.facts(),
+    );
+    // The path to a failure is walked again, from the first state on.
+    world.judged().count.store(0, Ordering::Relaxed);
+    let counterexample = W::PROPERTIES.iter().find_map(|property| {
         let path = checker.discovery(property)?;
-        Some(script(world, property, path.into_vec()))
+        Some(world.script(property, path.into_vec()))
     });
-    Search {
+    Found {
         states,
         depth: checker.max_depth(),
         is_exhaustive: !is_cut && counterexample.is_none(),
-        rounds_max: world.rounds_max(),
+        facts,
         counterexample,
-    }
-}
-
-/// States and the steps out of them; the last state has none.
-type Steps<P> = Vec<(StateOf<P>, Option<Step<<P as Protocol>::Message>>)>;
-
-/// A counterexample as text for people.
-fn script<P: Protocol>(world: &World<P>, property: &str, path: Steps<P>) -> String {
-    let mut text = format!("{property} fails:\n");
-    for (number, (state, step)) in path.iter().enumerate() {
-        if number == 0 {
-            describe(&mut text, "start", world, state);
-        }
-        if let Some(step) = step {
-            let _ = writeln!(text, "  step {:<3} {}", number + 1, line(step));
-        }
-    }
-    let Some((last, _)) = path.last() else {
-        return text;
-    };
-    describe(&mut text, "then", world, last);
-    if let Some(step) = world.way_out(last) {
-        let _ = writeln!(
-            text,
-            "  which is legitimate, but {} leads out of it",
-            line(&step)
-        );
-    } else {
-        let mut state = last.clone();
-        (0..world.rounds).for_each(|_| world.round(&mut state));
-        let after = format!("after {} fair rounds", world.rounds);
-        describe(&mut text, &after, world, &state);
-        let _ = writeln!(text, "  which is not legitimate");
-    }
-    text
-}
-
-fn line<M: std::fmt::Debug>(step: &Step<M>) -> String {
-    match step {
-        Step::Spontaneous(me) => format!("{me:?} applies its spontaneous rules"),
-        Step::Receive(letter) => {
-            let (to, from, message) = (letter.to, letter.from, &letter.message);
-            format!("{to:?} receives {message:?} from {from:?}")
-        }
-    }
-}
-
-fn describe<P: Protocol>(text: &mut String, title: &str, world: &World<P>, state: &StateOf<P>) {
-    let _ = writeln!(text, "  {title}:");
-    for (index, node) in state.nodes.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "    process {index}: {}",
-            world.protocol.describe(node)
-        );
-    }
-    for letter in state.channels.letters() {
-        let (to, from, message) = (letter.to, letter.from, letter.message);
-        let _ = writeln!(text, "    on its way from {from:?} to {to:?}: {message:?}");
     }
 }

@@ -17,7 +17,7 @@ use crate::checker::channels::Carriage;
 use crate::checker::finger::FingersOn;
 use crate::checker::model::{Garbage, World};
 use crate::checker::ring::RingOn;
-use crate::checker::search::{Search, search};
+use crate::checker::search::{Found, search};
 use crate::record::{self, Stopwatch};
 
 /// Model-check the ring, the fingers, the relays, the clique, the graph and the votes of
@@ -321,7 +321,12 @@ impl Check {
         usize::try_from(self.states.unwrap_or(default)).unwrap_or(usize::MAX) / worlds.max(1)
     }
 
-    fn search_one<P: Protocol>(&self, protocol: P, garbage: GarbageName, limit: usize) -> Search {
+    fn search_one<P: Protocol>(
+        &self,
+        protocol: P,
+        garbage: GarbageName,
+        limit: usize,
+    ) -> Found<usize> {
         let carriage = match self.channels {
             CarriageName::Slots => Carriage::Slots,
             CarriageName::Queue => Carriage::Queue {
@@ -339,11 +344,11 @@ impl Check {
 }
 
 impl Row {
-    fn add(&mut self, found: Search, title: &str) {
+    fn add(&mut self, found: Found<usize>, title: &str) {
         self.states += found.states;
         self.depth = self.depth.max(found.depth);
         self.exhaustive &= found.is_exhaustive;
-        self.rounds_max = self.rounds_max.max(found.rounds_max);
+        self.rounds_max = self.rounds_max.max(found.facts);
         if let Some(script) = found.counterexample {
             self.ok = false;
             self.counterexample = Some(format!("{title}\n{script}"));

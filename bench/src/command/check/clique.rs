@@ -4,7 +4,8 @@ use binomesh_overlay::clique::Procedure;
 use serde::Serialize;
 
 use super::Check;
-use crate::checker::clique::{Faults, Found, World};
+use crate::checker::clique::{Faults, World};
+use crate::checker::search::{Found, search};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
@@ -95,7 +96,7 @@ impl Check {
                     let watch = Stopwatch::start();
                     let limit = usize::try_from(self.states.unwrap_or(STATES));
                     let world = World::new(nodes, procedure, faults, limit.unwrap_or(usize::MAX));
-                    let found = world.search(self.threads.into());
+                    let found = search(world, self.threads.into());
                     let mut row = Row::new("clique", name, nodes, faults_max);
                     row.add(found);
                     is_good &= row.ok;

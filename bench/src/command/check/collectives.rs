@@ -3,6 +3,7 @@
 use super::clique::Row;
 use super::{Check, Layer};
 use crate::checker::collectives::{Flaw, Setting, World};
+use crate::checker::search::search;
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
@@ -82,7 +83,7 @@ impl Check {
             ));
             let watch = Stopwatch::start();
             let limit = usize::try_from(self.states.unwrap_or(STATES)).unwrap_or(usize::MAX);
-            let found = World::new(plan.setting, limit).search(self.threads.into());
+            let found = search(World::new(plan.setting, limit), self.threads.into());
             let must_fail = plan.setting.flaw != Flaw::None;
             let faults = plan.setting.restarts + plan.setting.losses;
             let mut row = Row::new(

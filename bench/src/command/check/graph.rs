@@ -4,6 +4,7 @@ use super::Check;
 use super::clique::Row;
 use crate::checker::clique::Faults;
 use crate::checker::graph::{World, connected};
+use crate::checker::search::search;
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
@@ -30,7 +31,7 @@ impl Check {
                     ));
                     let limit = usize::try_from(self.states.unwrap_or(STATES));
                     let world = World::new(lists.clone(), faults, limit.unwrap_or(usize::MAX));
-                    row.add(world.search(self.threads.into()));
+                    row.add(search(world, self.threads.into()));
                     if !row.ok {
                         break;
                     }

@@ -8,7 +8,8 @@ use binomesh_routing::{Config, Destination};
 use serde::Serialize;
 
 use super::Check;
-use crate::checker::relays::{DELIVERY, Full, HANDLERS, Post, Relays, search};
+use crate::checker::relays::{DELIVERY, Full, HANDLERS, Post, Relays};
+use crate::checker::search::{Judged, search};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
@@ -107,7 +108,7 @@ impl Check {
         let limit = self
             .states
             .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        world.state_limit = limit.unwrap_or(STATES);
+        world.judged = Judged::up_to(limit.unwrap_or(STATES));
         world.progress = |states| record::progress(format_args!("{states} states of this world"));
         let mut row = Row {
             layer: "relays",
@@ -135,7 +136,7 @@ impl Check {
         row.states = found.states;
         row.depth = found.depth;
         row.exhaustive = found.is_exhaustive;
-        row.handlers_unreached = found.unreached.join(" ");
+        row.handlers_unreached = found.facts.join(" ");
         let script = found.counterexample.as_deref();
         row.deadlock = script.is_some_and(|script| script.starts_with(DELIVERY));
         row.ok = match plan.must_deadlock {
@@ -149,7 +150,7 @@ impl Check {
         let unreached = if plan.must_deadlock {
             HANDLERS.to_vec()
         } else {
-            found.unreached
+            found.facts
         };
         (row, unreached)
     }
