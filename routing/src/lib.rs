@@ -48,6 +48,7 @@
 )]
 
 pub mod collective;
+mod destination;
 pub mod order;
 pub mod packet;
 pub mod relay;
@@ -61,9 +62,10 @@ pub mod strategy;
 mod topic;
 pub mod wire;
 
+pub use destination::Destination;
 pub use order::{Order, Ordered};
 pub use packet::{InvalidTopic, Message, PacketId, Topic};
 pub use relay::{
-    Config, Delivery, Destination, Due, Effects, Event, Input, Memory, Publish, PublishError,
-    RankRun, Receipt, Relay, RelayStats, SlowPeer, Timer, Unreached, View,
+    Config, Delivery, Due, Effects, Event, Input, Memory, Publish, PublishError, RankRun, Receipt,
+    Relay, RelayStats, SlowPeer, Timer, Unreached, View,
 };

@@ -50,7 +50,7 @@ pub use custody::SlowPeer;
 pub use input::{Effects, Event, Input, Timer, View};
 pub use inspection::Memory;
 pub use origin::{RankRun, Receipt, Unreached};
-pub use publication::{Destination, Due, Publish, PublishError};
+pub use publication::{Due, Publish, PublishError};
 pub use receiver::Delivery;
 pub use stats::RelayStats;
 

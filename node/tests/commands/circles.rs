@@ -8,10 +8,6 @@ use super::documents::sources;
 /// Modules by the modules that they use.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The one group of modules that use each other: an origin numbers its messages by their
-/// destinations.
-const KNOWN: (&str, [&str; 4]) = ("routing", ["order", "packet", "relay", "roster"]);
-
 #[test]
 fn modules_use_each_other_one_way() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -21,9 +17,7 @@ fn modules_use_each_other_one_way() {
         assert!(uses.len() > 8, "{name}: {uses:?}");
         all.extend(circles(&uses).into_iter().map(|circle| (name, circle)));
     }
-    let (name, modules) = KNOWN;
-    let known = (name, modules.map(str::to_owned).into());
-    assert_eq!(all, [known]);
+    assert!(all.is_empty(), "{all:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use binomesh_overlay::Id;
 
 use super::Order;
-use crate::relay::Destination;
+use crate::destination::Destination;
 use crate::topic::Topic;
 
 /// The next number of each stream.

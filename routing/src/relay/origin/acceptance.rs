@@ -7,12 +7,13 @@ use binomesh_overlay::{Id, Placement};
 use super::Origin;
 use super::message::{Accepted, OpenMessage, Saying};
 use super::rounds::singles;
+use crate::destination::Destination;
 use crate::order::Order;
 use crate::packet::{Content, PacketId, Payloads, Signature, SigningFailed, Span, signature_bytes};
 use crate::relay::context::Context;
 use crate::relay::custody::Custody;
 use crate::relay::epochs::EpochView;
-use crate::relay::{Config, Destination, Due, Publish, PublishError, Timer};
+use crate::relay::{Config, Due, Publish, PublishError, Timer};
 use crate::runs::Runs;
 
 /// The members that a message is for, and the awaited peers.

@@ -1,10 +1,11 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::destination::Destination;
 use crate::packet::{Confirmation, Errand, Message, Payloads, Reason, State, Topic};
 use crate::relay::custody::Done;
 use crate::relay::fixture::{ORIGIN, Surroundings};
-use crate::relay::{Config, Destination, Due, Event, Publish, PublishError, Receipt, Timer};
+use crate::relay::{Config, Due, Event, Publish, PublishError, Receipt, Timer};
 use crate::strategy::Strategy;
 
 /// The effects that a node asked for since the last look: copies, timers and receipts.
