@@ -236,7 +236,8 @@ impl NodeConfig {
     /// The longest payload that any node of a cluster may be set to accept: every link takes frames
     /// of that length.
     pub const MAX_PAYLOAD_BYTES: usize = 16 << 20;
-    /// The widest sibling tree; with more children, a tree of thousands of members is a star.
+    /// The most children that a node may have in the sibling tree (`fanout`). With more, a tree of
+    /// thousands of members would be almost a star.
     pub const MAX_FANOUT: u32 = binomesh_routing::strategy::Strategy::MAX_FANOUT;
     /// The most worker threads of a daemon.
     pub const MAX_THREADS: usize = 64;

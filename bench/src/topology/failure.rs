@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Topology;
 use crate::parallel;
 
-/// The parts that threads take in turn.
+/// The number of chunks that threads take in turn.
 const CHUNKS: u64 = 50;
 
 /// Random sets of nodes that fail. In each trial the set of f nodes is part of the set of f + 1.

@@ -115,8 +115,8 @@ impl PushedStreams {
         })
     }
 
-    /// The next stream that begins, or `None` once the node has stopped. A push is refused when its
-    /// stream is dropped.
+    /// The next stream that begins, or `None` once the node has stopped. To refuse a push, drop its
+    /// stream before the end: its origin is then told *failed*.
     pub async fn next(&mut self) -> Option<PushedStream> {
         self.coming.recv().await
     }

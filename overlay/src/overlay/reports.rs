@@ -48,7 +48,9 @@ impl<I: Id> Reports<I> {
 }
 
 impl<I: Id> Overlay<I> {
-    /// Tell the parent the size of this subtree, its ranks and its evidence.
+    /// Tell the parent the size of this subtree, the ranks that it holds, and the evidence that it
+    /// belongs to the cluster and is no island. Remember what the parent was told; a change that
+    /// waited for the end of the pause went with it.
     pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
         self.reports = Reports {
             standing: self.census.standing(),

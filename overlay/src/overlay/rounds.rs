@@ -16,7 +16,8 @@ const BY_LEAD: u32 = 2;
 /// Every so many beats parents and children repeat places, counts and ranks in full, in case that
 /// they were corrupted.
 pub(super) const IN_FULL: u32 = 12;
-/// For so many beats after a root was found gone there may be nodes that have not noticed yet.
+/// For how many beats this node remembers that its root is gone. Nodes that have not noticed yet
+/// may still offer places under that root; meanwhile such offers are ignored.
 const FALLEN: u32 = 24;
 /// Within how many turns all peers that may be in another tree are probed. The list may be full of
 /// dead peers, and of peers that never existed.

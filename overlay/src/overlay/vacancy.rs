@@ -14,8 +14,10 @@ use crate::{Epoch, Id, Population, Rank};
 
 /// Ranks are compacted sooner if more than one rank in this many is vacant.
 const CROWDED: u32 = 8;
-/// While no rank is vacant: the root's longest wait for returning members, as a multiple of its
-/// wait for one.
+/// Each change in the number of members without a rank restarts a root's wait of
+/// [`regroup`](crate::config::Pace::regroup) before it names an epoch. While no rank is vacant, it
+/// waits at most this many times `regroup` in all. So newcomers do not wait on and on for restarted
+/// members that come one after the other.
 const RETURNS: u32 = 4;
 /// Every so many beats without a rank a node asks for another place.
 const PLACELESS: u32 = 2;
@@ -66,7 +68,8 @@ impl Vacancy {
 }
 
 impl<I: Id> Overlay<I> {
-    /// Count vacant ranks, as a root, once per beat.
+    /// Once per beat: note how many ranks are vacant and how many members have no rank, and for how
+    /// long. A node that is no root notes none.
     pub(super) fn watch_vacancy(&mut self) {
         let (vacant, unplaced) = self.count_vacancy();
         self.vacancy.beat(vacant, unplaced);

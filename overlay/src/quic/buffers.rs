@@ -153,8 +153,8 @@ mod tests {
         assert!(buffers.lock().is_empty(), "short ones are not kept");
     }
 
-    /// Otherwise the short frames of a sender that first sends a long one would all be held in
-    /// buffers of the long one's length.
+    /// A long buffer is not used on for much shorter frames. If it were, the holder of one frame of
+    /// 5 KiB that came after one of 16 MiB would keep 16 MiB in memory.
     #[test]
     fn no_frame_holds_much_more_than_its_length() {
         let buffers = Buffers::default();

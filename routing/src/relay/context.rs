@@ -31,8 +31,9 @@ impl<I: Id> Context<'_, I> {
         self.out.send(to, Message::Refused { errand, reason });
     }
 
-    /// Why no part should be handed to a peer, if so: a verdict calls it down, or the newest
-    /// complete roster does not list it, even if no verdict said so.
+    /// The reason not to hand any part to a peer; none if it may get one. There is a reason if a
+    /// verdict calls the peer down, or if the roster of the newest epoch is complete and does not
+    /// list it.
     pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let is_without =

@@ -32,7 +32,8 @@ impl<I: Id> Relay<I> {
         self.peers.is_absent(peer)
     }
 
-    /// Whether `peer` is under a verdict, doubtful or not.
+    /// Whether there is a verdict that `peer` is down. A doubtful one, of an earlier epoch, counts
+    /// too.
     pub fn is_down(&self, peer: I) -> bool {
         self.peers.has_verdict(peer)
     }

@@ -200,7 +200,7 @@ impl<I: Id> Peers<I> {
         self.verdicts.peers()
     }
 
-    /// The peers under a certain verdict, to which nothing is sent.
+    /// The peers under a verdict that is not doubtful, to which nothing is sent.
     pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
         self.verdicts.down()
     }
@@ -215,7 +215,7 @@ impl<I: Id> Peers<I> {
         self.verdicts.has(peer)
     }
 
-    /// Whether a peer is under a certain verdict, so that nothing is sent to it.
+    /// Whether a peer is under a verdict that is not doubtful, so that nothing is sent to it.
     pub(super) fn is_down(&self, peer: I) -> bool {
         self.verdicts.is_down(peer)
     }

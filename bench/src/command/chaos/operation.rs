@@ -22,7 +22,8 @@ pub struct Operation {
     pub verb: Verb,
     /// What happens if members are lost.
     pub on_loss: OnLoss,
-    /// The length of a member's value, or of each part of it.
+    /// The length in bytes of each member's value. With scatter and all-to-all, where a value has a
+    /// part for each member, the length of one part.
     pub bytes: u32,
     /// The callers. A caller whose node is not up does not call.
     pub callers: Vec<Caller>,

@@ -88,7 +88,7 @@ pub struct Row {
     pub before_milliseconds_max: Option<f64>,
     /// The time until the first broadcast after the cut had come to all living nodes.
     pub first_milliseconds: Option<f64>,
-    /// The limit of that time.
+    /// The limit of `first_milliseconds`: above it, `ok` is false.
     pub first_milliseconds_limit: f64,
     /// The median time of the broadcasts after the first one.
     pub later_milliseconds_p50: Option<f64>,

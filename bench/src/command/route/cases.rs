@@ -92,7 +92,8 @@ impl Cases {
         self.count.min(CHUNKS)
     }
 
-    /// The case numbers of one chunk.
+    /// The numbers of the cases in one chunk: every [`CHUNKS`]th, beginning with the chunk's own
+    /// number.
     pub(super) fn chunk(&self, chunk: u64) -> impl Iterator<Item = u64> + use<> {
         (chunk..self.count).step_by(CHUNKS as usize)
     }

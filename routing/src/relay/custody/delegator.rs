@@ -269,7 +269,7 @@ enum Way {
     Any,
 }
 
-/// Why a span cannot go from here to the peer at its start, if so.
+/// The reason why a span cannot go from here to the peer at its start; none if it can.
 fn obstacle<I: Id>(duty: &Duty<I>, span: Span, peer: I, cx: &mut Context<'_, I>) -> Option<Reason> {
     let absence = cx.absence(peer);
     if absence.is_some() || !cx.peers.is_silent(peer) {

@@ -77,8 +77,8 @@ pub(super) struct Duty<I> {
     pub(super) payloads: Payloads,
     /// The origin's signature, if the copy has one; none once the duty is finished.
     pub(super) signature: Option<Signature>,
-    /// The member that is meant at each distance. Empty if the holders of the ranks are meant, by
-    /// whatever name, and once the duty is finished.
+    /// The members that the origin means by name, by their distance clockwise of the origin. Empty
+    /// if the message is for the holder of each rank. Emptied when the duty is finished.
     pub(super) names: BTreeMap<u32, I>,
     /// The ranks of these members when the origin counted them, and the epoch of that count.
     pub(super) stood: BTreeMap<u32, Rank>,

@@ -84,7 +84,7 @@ impl<I: Id> Verdicts<I> {
         self.peers.remove(&peer).map(|verdict| verdict.number)
     }
 
-    /// The peers under a certain verdict.
+    /// The peers under a verdict that is not doubtful.
     pub(super) fn down(&self) -> impl Iterator<Item = I> + '_ {
         let down = self
             .peers
@@ -127,7 +127,7 @@ impl<I: Id> Verdicts<I> {
         self.peers.contains_key(&peer)
     }
 
-    /// Whether a peer is under a certain verdict.
+    /// Whether a peer is under a verdict that is not doubtful.
     pub(super) fn is_down(&self, peer: I) -> bool {
         let verdict = self.peers.get(&peer);
         verdict.is_some_and(|verdict| !verdict.is_doubtful)

@@ -30,7 +30,8 @@ impl Delivered {
             .is_some_and(|(_, end)| sequence < end)
     }
 
-    /// Note these sequences of a boot as delivered. Returns those that were noted before.
+    /// Note these sequence numbers, of one boot of the origin, as delivered. Returns those that had
+    /// been noted before.
     pub(super) fn insert(&mut self, boot: u64, new: Range<u64>, config: &Config) -> Vec<u64> {
         let last = self.before(boot, new.end.saturating_sub(1));
         if last.is_none_or(|(_, end)| end <= new.start) {

@@ -13,9 +13,9 @@ use super::umda::Umda;
 pub struct Evolution {
     /// How many generations there were, the first population not counted.
     pub generations: u64,
-    /// Conflicts of the best chromosome; 0 if it is a schedule.
+    /// The conflicts of the best chromosome of the last generation; 0 if it is a schedule.
     pub conflicts_least: u32,
-    /// Conflicts of the average chromosome.
+    /// The mean number of conflicts over the chromosomes of the last generation.
     pub conflicts_mean: f64,
 }
 

@@ -159,7 +159,8 @@ mod tests {
         };
         assert_eq!(count(0, 0, 15), 20);
         assert_eq!(count(0, 0, 3), 1);
-        // Down and up again in columns 0 to 1, 1 to 2, and so on: six ways with two more hops.
+        // The straight way, and six with two more hops: down in one of the four columns, and up
+        // again in a later one.
         assert_eq!(count(2, 0, 3), 7);
     }
 }
