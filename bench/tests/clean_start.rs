@@ -99,7 +99,7 @@ fn delivery_in_the_next_phase_adds_1_and_2() {
 }
 
 #[test]
-fn the_largest_subtree_first_is_what_makes_it_4_phases() {
+fn with_the_smallest_subtree_first_the_ring_takes_more_than_4_phases() {
     let (ring, _) = synchronous(Shape::BinomialSmallestFirst, 1024, Reading::SamePhase);
     assert!(ring > Some(4), "{ring:?}");
 }

@@ -103,7 +103,7 @@ fn every_row_is_there_with_the_command_that_printed_it(folder: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_named_with_its_remedy() {
+fn impossible_arguments_are_named_with_their_remedy() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let run = |words: &[&str]| {
         let command = Command::new(env!("CARGO_BIN_EXE_binomesh-bench"))

@@ -50,7 +50,7 @@ fn one_and_all_are_scrambled_and_recover() {
 }
 
 #[test]
-fn what_does_not_heal_in_time_is_told() {
+fn a_cluster_that_does_not_heal_in_time_is_reported() {
     let row = run("--nodes 16 --victims 1 --seeds 3 --limit-seconds 10");
     assert_eq!((row.healed, row.first_failing_seed), (0, Some(0)));
     assert_eq!(row.defect.as_deref(), Some("Vacant(1)"), "{row:?}");

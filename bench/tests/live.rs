@@ -47,7 +47,7 @@ fn rows(line: &str) -> (ExitStatus, Vec<Value>) {
 }
 
 #[test]
-fn what_is_sent_while_some_are_silent_comes_to_all_others_once() {
+fn messages_sent_while_some_nodes_are_silent_reach_all_others_once() {
     let _alone = alone();
     // Nothing is that fast: the counts are the test, the status that limits hold.
     let line = "cut --nodes 8 --cut 2 --seconds 2 --first-milliseconds 0.001";
@@ -123,7 +123,7 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
 }
 
 #[test]
-fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
+fn a_stopped_or_unread_node_harms_no_other_and_gets_what_receipts_promise() {
     let _alone = alone();
     let (status, found) = rows("stall --nodes 5 --volume-mib 24 --message-kib 64 --times 1000");
     assert!(status.success(), "{found:?}");
@@ -200,7 +200,7 @@ fn nothing_is_left_when_it_is_interrupted() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_usage() {
+fn impossible_arguments_are_usage_errors() {
     for line in [
         "kill --kill 0",
         "kill --kill 100%",

@@ -42,7 +42,7 @@ fn a_broadcast_with_any_link_failing_at_any_moment_reaches_all() {
 }
 
 #[test]
-fn two_packets_in_all_their_orders_reach_whom_they_are_for() {
+fn two_packets_reach_all_their_receivers_in_every_order() {
     is_green(&search(world(vec![broadcast(5), multicast(6, &[1, 4])]), 2));
     is_green(&search(
         world(vec![multicast(0, &[4]), multicast(6, &[1, 4])]),
@@ -93,7 +93,7 @@ fn all_to_all(nodes: u32, strategy: Strategy) -> Relays {
 }
 
 #[test]
-fn four_that_all_broadcast_with_buffers_of_one_reach_all() {
+fn broadcasts_by_all_of_four_nodes_reach_all_with_buffers_of_one() {
     for strategy in [TREE, Strategy::Binomial] {
         let mut world = all_to_all(4, strategy);
         // `check` lets each begin at any time, which takes longer.
@@ -113,7 +113,7 @@ fn nameless() -> Config {
 }
 
 #[test]
-fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
+fn broadcasts_by_all_reach_all_in_seeded_orders_with_any_number_of_threads() {
     for strategy in [TREE, Strategy::Binomial] {
         for (nodes, config) in [
             (4, Config::default()),

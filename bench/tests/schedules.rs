@@ -112,7 +112,7 @@ fn errors_name_the_value_and_the_remedy() {
 }
 
 #[test]
-fn what_a_verification_would_ignore_is_refused() {
+fn options_that_a_verification_would_ignore_are_refused() {
     for option in [
         "--model wormhole",
         "--ports one",

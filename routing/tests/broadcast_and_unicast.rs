@@ -91,7 +91,7 @@ fn a_multicast_reaches_its_list_and_nobody_else() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error_at_once() {
+fn a_message_that_cannot_be_sent_is_an_error_at_once() {
     let mut lone = Network::unplaced(2, 1, Conditions::default(), Default::default());
     let [a, b] = lone.members[..] else { panic!() };
     assert_eq!(lone.publish(a, 1), Err(PublishError::Unplaced));

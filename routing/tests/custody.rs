@@ -50,7 +50,7 @@ fn done_that_comes_first_makes_custody_superfluous() {
 }
 
 #[test]
-fn what_is_not_done_soon_is_told_to_be_in_custody() {
+fn a_part_that_is_not_done_soon_is_answered_with_custody() {
     let mut relay = asked(100);
     let copies: Vec<&str> = said_to(&mut relay, CHILD);
     assert_eq!(copies, ["packet"]);

@@ -181,7 +181,7 @@ fn a_full_hop_is_not_asked_again_at_once() {
 /// Two of three members never were there, as a liar can make everybody believe.
 /// All nodes search for them, and what that costs is a share of what they send.
 #[test]
-fn members_that_never_were_cost_little() {
+fn invented_members_cost_little() {
     let spent = |config: Config| {
         let mut network = Network::unplaced(48, 7, Conditions::default(), config);
         let members = network.members.clone();
@@ -216,7 +216,7 @@ fn members_that_never_were_cost_little() {
 /// a deadline. A search takes some ten steps: if these earned further searches, as sends
 /// do, the nodes would keep each other busy.
 #[test]
-fn the_steps_of_a_search_earn_no_further_one() {
+fn the_steps_of_a_search_earn_no_further_search() {
     let mut network = Network::unplaced(107, 7, Conditions::default(), Config::default());
     let members = network.members.clone();
     let (real, unreal) = members.split_at(7);

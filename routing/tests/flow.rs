@@ -70,7 +70,7 @@ fn seconds_of(bytes: usize) -> Duration {
 /// Two copies of 1 MiB fill the window. Each is waited for with all in front of it, and
 /// one that is held for as long as what is on its way takes.
 #[test]
-fn custody_is_waited_for_as_long_as_copies_take() {
+fn the_wait_for_custody_includes_the_copies_ahead() {
     let mut origin = alone_with_one();
     let floor = Config::default().custody_floor;
     (0..3).for_each(|_| publish(&mut origin, MIB, None));
@@ -107,7 +107,7 @@ fn a_copy_is_on_its_way_until_it_is_answered_itself() {
 
 /// Who answers in time is not slow, whatever is on its way; who does not is, and by what.
 #[test]
-fn who_answers_late_or_holds_back_others_is_named_as_slow_until_it_has_answered() {
+fn a_peer_that_answers_late_or_holds_back_copies_is_named_as_slow_until_it_answers() {
     let mut origin = alone_with_one();
     publish(&mut origin, MIB, None);
     assert_eq!(origin.relay.slow_peers(8), []);
@@ -180,7 +180,7 @@ fn a_writable_link_draws_no_held_copies() {
 /// *No* to whether a copy has come may have overtaken it. If the link had no room it has not
 /// come, and is sent as soon as there is room.
 #[test]
-fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
+fn a_peer_without_a_copy_is_sent_one_when_its_link_has_room() {
     let writable = || Input::Writable(OTHER);
     for is_told_first in [true, false] {
         let mut origin = alone_with_one();
@@ -212,7 +212,7 @@ fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
 /// Whoever finds no room because a member is down waits for a second of its verdict; who
 /// has room for all its messages waits for five, in which the member may come back.
 #[test]
-fn who_is_down_stops_a_publisher_for_a_second_and_holds_no_other() {
+fn a_peer_that_is_down_stops_a_publisher_without_room_for_a_second() {
     let Config {
         down_patience,
         down_pressed,

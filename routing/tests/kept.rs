@@ -59,7 +59,7 @@ fn order_of(network: &Network, at: (u32, u64), ids: &[Id]) -> Vec<Id> {
 
 /// Within the grace: the rank stays vacant, and its member comes back to it.
 #[test]
-fn who_comes_back_to_its_rank_gets_what_was_kept_in_order_and_once() {
+fn a_member_that_returns_to_its_rank_gets_kept_messages_in_order_and_once() {
     for seed in seeds(60) {
         let lossy = Conditions {
             loss: (seed % 3) as f64 * 0.05,
@@ -90,7 +90,7 @@ fn who_comes_back_to_its_rank_gets_what_was_kept_in_order_and_once() {
 /// Beyond the grace: the next epochs leave it out, and a later one has it again, at
 /// another rank.
 #[test]
-fn who_has_left_and_is_a_member_again_gets_what_was_kept_in_order_and_once() {
+fn a_member_that_rejoins_in_a_later_epoch_gets_kept_messages_in_order_and_once() {
     for seed in seeds(60) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -126,7 +126,7 @@ fn who_has_left_and_is_a_member_again_gets_what_was_kept_in_order_and_once() {
 /// It is not the process that counts but what it has: who was cut off and had the message
 /// already does not get it again, however far the origin's mark has moved meanwhile.
 #[test]
-fn who_had_it_and_could_not_say_so_does_not_get_it_twice() {
+fn a_member_that_could_not_confirm_a_kept_message_does_not_get_it_twice() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -155,7 +155,7 @@ fn who_had_it_and_could_not_say_so_does_not_get_it_twice() {
 /// An origin goes on: what is kept fills neither the packets that may be open nor the
 /// receivers' windows. However far it has gone on, whoever comes back gets it all.
 #[test]
-fn what_is_kept_stops_no_publisher() {
+fn kept_messages_stop_no_publisher() {
     let mut network = Network::new(24, 3, Conditions::default(), Config::default());
     let (origin, victim) = two_of(&mut network);
     network.crash(victim);
@@ -195,7 +195,7 @@ fn what_is_kept_stops_no_publisher() {
 
 /// The same process as before, which hears of the origin's mark first, from itself.
 #[test]
-fn who_was_cut_off_gets_what_was_kept() {
+fn a_member_that_was_cut_off_gets_kept_messages() {
     for seed in seeds(20) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -244,7 +244,7 @@ fn past_the_deadline_the_receipt_says_so_and_nothing_is_delivered_any_more() {
 
 /// Of what is for some by name, too.
 #[test]
-fn who_is_no_member_can_be_awaited() {
+fn a_peer_that_is_no_member_can_be_awaited() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -318,7 +318,7 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
 /// Many for many: whoever comes back has its turn with one after the other, and nothing
 /// else is tried for that.
 #[test]
-fn turns_cost_one_try_each() {
+fn each_kept_message_costs_a_returning_member_one_try() {
     let mut network = Network::new(24, 9, Conditions::default(), Config::default());
     let origin = network.members[0];
     let away: Vec<u32> = network.members[10..20].to_vec();
@@ -343,7 +343,7 @@ fn turns_cost_one_try_each() {
 
 /// Until a broadcast is issued nobody knows who of the inventory is a member.
 #[test]
-fn who_is_a_member_has_one_line_though_the_time_ends_before_it_is_known() {
+fn an_awaited_member_has_one_line_though_its_rank_is_unknown_at_the_deadline() {
     let mut network = Network::unplaced(16, 3, Conditions::default(), Config::default());
     let members = network.members.clone();
     network.place(&members);
@@ -404,7 +404,7 @@ fn a_leaving_origin_gives_up_what_it_keeps() {
 
 /// One that had left when the message was accepted has a line, since it was to be kept for it.
 #[test]
-fn who_had_left_has_a_line_though_a_leaving_origin_keeps_nothing() {
+fn a_member_that_had_left_has_a_line_though_a_leaving_origin_keeps_nothing() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);

@@ -193,7 +193,7 @@ fn slow_networks() -> impl Iterator<Item = (u64, Strategy)> {
 /// The delegate is late, and so is who would come in its place: nobody is sent a second copy
 /// until the latter has had as long again.
 #[test]
-fn what_is_late_is_not_sent_twice_if_the_others_are_as_late() {
+fn no_second_copy_is_sent_if_the_substitute_of_a_late_delegate_is_as_late() {
     for seed in seeds(50) {
         let conditions = Conditions {
             latency_us: 60_000..61_000,

@@ -37,7 +37,7 @@ fn tell(finger: u32, origin: &mut Single) {
 }
 
 #[test]
-fn who_gets_a_name_late_gets_the_broadcast_at_once() {
+fn a_member_whose_name_comes_late_gets_the_broadcast_at_once() {
     let mut origin = two_nameless_members();
     tell(1001, &mut origin);
     assert_eq!(origin.next_round(), Config::default().reissue_first);
@@ -51,7 +51,7 @@ fn who_gets_a_name_late_gets_the_broadcast_at_once() {
 
 /// 1003 had said goodbye before the broadcast, and 1005 says it after: the one has no line.
 #[test]
-fn who_had_left_before_has_no_line_though_its_name_came_late() {
+fn a_member_that_had_left_before_has_no_line_though_its_name_came_late() {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
     origin.handle(Input::PeerLeft(1003));
@@ -76,7 +76,7 @@ fn who_had_left_before_has_no_line_though_its_name_came_late() {
 /// While somebody else is still tried, whoever was given up for want of a name may get
 /// one, and is tried as well.
 #[test]
-fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
+fn a_member_whose_name_comes_after_it_was_given_up_is_tried_again() {
     let mut origin = two_nameless_members_and_another();
     while origin.next_round() < Config::default().reissue_cap {
         origin.answer_all(false);
@@ -186,7 +186,7 @@ fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
 
 /// It was a member when the broadcast was accepted, which waited for a roster.
 #[test]
-fn who_leaves_while_a_broadcast_waits_for_names_has_a_line() {
+fn a_member_that_leaves_while_a_broadcast_waits_for_names_has_a_line() {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
     origin.publish(Destination::All);

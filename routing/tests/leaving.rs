@@ -38,7 +38,7 @@ fn calm(n: u32, seed: u64) -> Network {
 
 /// The next life of a member that drains is sent what the former one refused.
 #[test]
-fn what_a_draining_life_refused_reaches_the_next_one() {
+fn a_message_that_a_draining_life_refused_reaches_the_next_life() {
     for (n, due) in [2, 3, 5, 16]
         .into_iter()
         .flat_map(|n| [(n, Due::Settled), (n, kept())])
@@ -236,7 +236,7 @@ fn a_goodbye_ends_what_waits_and_excuses_what_comes() {
 /// It is meant again, by those who have heard that it is back, and what was kept for it goes
 /// to its next life.
 #[test]
-fn who_is_back_is_meant_again() {
+fn a_member_that_left_and_returned_is_expected_again() {
     for seed in seeds(100) {
         let mut network = calm(16, seed);
         let (origin, leaving) = two_of(&mut network);
@@ -263,7 +263,7 @@ fn who_is_back_is_meant_again() {
 
 /// What the life that left said before, and comes late, is no contact.
 #[test]
-fn late_words_of_the_life_that_left_bring_nobody_back() {
+fn late_messages_of_a_life_that_left_do_not_bring_its_member_back() {
     let mut network = calm(8, 1);
     let (origin, leaving) = two_of(&mut network);
     // Its answers to this are under way when the goodbye comes.

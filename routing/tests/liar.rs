@@ -130,7 +130,7 @@ fn slander(message: Message<u32>) -> Option<Message<u32>> {
 
 /// A refusal is final, so only the member itself can give it.
 #[test]
-fn a_refusal_in_the_name_of_others_is_asked_after() {
+fn a_refusal_in_the_name_of_others_is_checked_with_them() {
     for seed in seeds(200) {
         let mut network = calm(32, seed);
         let members = network.members.clone();
@@ -147,7 +147,7 @@ fn a_refusal_in_the_name_of_others_is_asked_after() {
 /// Nobody can put another's boot or mark out of reach: the origin's own word
 /// takes it back.
 #[test]
-fn no_boot_or_mark_is_unbeatable() {
+fn the_origin_overrides_any_forged_boot_or_mark() {
     for (boot, sequence) in [(u64::MAX, 0), (u64::MAX, u64::MAX), (1, 1 << 60)] {
         let mut network = calm(32, 7);
         let members = network.members.clone();

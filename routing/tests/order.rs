@@ -82,7 +82,7 @@ fn messages_wait_for_those_before_them() {
 }
 
 #[test]
-fn nothing_is_held_for_longer_than_was_said_and_what_is_missing_is_told_where_it_is() {
+fn no_message_is_held_beyond_the_time_and_each_gap_is_told_in_its_place() {
     let mut bench = Bench::new(BOUNDS);
     bench.take(0, 7, 0);
     bench.take(10, 7, 5);
@@ -105,7 +105,7 @@ fn nothing_is_held_for_longer_than_was_said_and_what_is_missing_is_told_where_it
 }
 
 #[test]
-fn whoever_comes_later_is_told_how_many_it_has_missed() {
+fn a_receiver_that_comes_later_is_told_how_many_messages_it_missed() {
     let mut bench = Bench::new(BOUNDS);
     // Those before it may be on their way.
     bench.take(0, 1, 1000);
@@ -135,7 +135,7 @@ fn streams_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_held_is_bounded_by_number_and_by_bytes_and_one_is_held_however_long() {
+fn held_messages_are_bounded_by_number_and_bytes_and_one_of_any_length_is_held() {
     let mut bench = Bench::new(Bounds {
         messages: 3,
         ..BOUNDS
@@ -163,7 +163,7 @@ fn what_is_held_is_bounded_by_number_and_by_bytes_and_one_is_held_however_long()
 }
 
 #[test]
-fn the_stream_that_is_silent_for_longest_is_forgotten_and_what_it_holds_goes_out() {
+fn the_longest_silent_stream_is_forgotten_and_its_held_messages_go_out() {
     let mut bench = Bench::new(Bounds {
         streams: 2,
         ..BOUNDS
@@ -185,7 +185,7 @@ fn the_stream_that_is_silent_for_longest_is_forgotten_and_what_it_holds_goes_out
 
 /// A liar gives two messages one number.
 #[test]
-fn a_number_that_is_there_twice_is_late_and_no_end_of_the_numbers_is_a_panic() {
+fn a_repeated_number_is_late_and_the_greatest_number_is_no_panic() {
     let mut bench = Bench::new(BOUNDS);
     for number in [0, 0, 4, 4, u64::MAX, u64::MAX] {
         bench.take(0, 1, number);
@@ -261,7 +261,7 @@ proptest! {
 
     /// With room and patience gaps are exactly what is lost, and nothing is late.
     #[test]
-    fn in_any_order_of_arrival_each_comes_once_in_order_and_gaps_are_what_is_lost(
+    fn messages_come_once_in_order_and_gaps_are_exactly_the_lost_ones(
         weather in weather(),
     ) {
         let patient = Bounds { messages: 1000, streams: 8, bytes: 1000, time: Duration::MAX };
@@ -283,7 +283,7 @@ proptest! {
 
     /// Without, what is told to be missing either is lost or comes late; and the bounds hold.
     #[test]
-    fn bounds_hold_and_what_came_too_late_is_told_to_be_late(
+    fn bounds_hold_and_messages_that_come_too_late_are_marked_late(
         weather in weather(),
         messages in 1..10usize,
         bytes in 1..20usize,

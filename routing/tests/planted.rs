@@ -79,7 +79,7 @@ fn receipts_of_a_crowd(planted: Planted) -> (usize, usize) {
 }
 
 #[test]
-fn nobody_waits_for_room_in_a_crowd() {
+fn without_a_bug_no_node_waits_for_room_for_ever() {
     let (receipts, published) = receipts_of_a_crowd(Planted::default());
     assert_eq!(receipts, published);
 }

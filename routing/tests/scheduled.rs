@@ -31,7 +31,7 @@ fn publish(network: &mut Network, origin: u32, blocks: u32) -> Vec<crate::networ
 }
 
 #[test]
-fn each_gets_each_block_once_and_over_links_of_the_graph_alone() {
+fn each_member_gets_each_block_once_in_n_minus_1_packets() {
     for n in [1, 2, 3, 5, 8, 13, 24, 33] {
         let mut network = network(n, n.into());
         let origin = network.members[n as usize / 2];
@@ -47,7 +47,7 @@ fn each_gets_each_block_once_and_over_links_of_the_graph_alone() {
 
 /// At whatever moment, and up to four at once.
 #[test]
-fn whoever_dies_keeps_its_place_and_nobody_goes_without() {
+fn a_dead_member_keeps_its_place_and_all_survivors_get_every_block() {
     for seed in seeds(100) {
         let mut network = network(16, seed);
         let origin = network.members[seed as usize % 16];

@@ -70,7 +70,7 @@ fn a_liars_part_gets_the_true_message_once() {
 /// What was signed by the former key nobody takes any more, and whoever has delivered it
 /// is not believed by it either. Signed anew, who has it says so, and who has not gets it.
 #[test]
-fn what_is_open_when_keys_are_renewed_reaches_everybody_and_is_confirmed() {
+fn a_message_that_is_open_when_keys_are_renewed_reaches_all_and_is_confirmed() {
     for seed in seeds(100) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         network.requires = true;
@@ -121,7 +121,7 @@ fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
 /// Nor does it go when there is no room for its signature; no sequence is used, and no
 /// number of the order.
 #[test]
-fn what_cannot_be_signed_does_not_go_unsigned() {
+fn a_message_that_cannot_be_signed_is_not_sent_unsigned() {
     let config = Config {
         max_message_bytes: 20,
         max_kept_bytes: 10,
@@ -269,7 +269,7 @@ fn signature() -> Option<Signature> {
 /// Nothing of such a copy is noted, and what was delivered is not denied by it: that
 /// refusal is none for good.
 #[test]
-fn who_sent_an_unproven_copy_is_told_and_nothing_else_happens() {
+fn the_sender_of_an_unproven_copy_is_refused_and_nothing_else_happens() {
     let mut relay = second();
     let copy = copy(3, signature());
     let liar = ORIGIN + 7;

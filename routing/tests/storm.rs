@@ -133,7 +133,7 @@ impl Storm {
 }
 
 #[test]
-fn whatever_happens_receipts_are_true_and_the_steady_get_everything() {
+fn in_a_storm_receipts_are_true_and_steady_members_get_everything() {
     for seed in seeds(1500) {
         let mut storm = Storm::new(seed);
         for _ in 0..40 {

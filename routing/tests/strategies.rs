@@ -48,7 +48,7 @@ fn alive(network: &Network) -> Vec<u32> {
 }
 
 #[test]
-fn down_the_tree_everybody_gets_it_once_in_n_minus_1_packets_from_any_origin() {
+fn a_broadcast_down_the_tree_takes_n_minus_1_packets_from_any_origin() {
     for fanout in [2, 3, 5] {
         for n in (1..=20).chain([31, 40]) {
             let mut network = calm(n, u64::from(n), tree(fanout));
@@ -81,7 +81,7 @@ fn down_the_tree_everybody_gets_it_once_in_n_minus_1_packets_from_any_origin() {
 /// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". Nobody
 /// has noticed the deaths yet, and when the first verdict comes all have it.
 #[test]
-fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
+fn a_broadcast_goes_round_the_dead_children_of_the_root_before_any_verdict() {
     let worlds = [(31, 2, 1), (31, 2, 2)];
     let all = ROUTERS.map(|router| worlds.map(|world| (router.name(), world)));
     // With more dead children the routers of the tree may use up the budget of
@@ -123,7 +123,7 @@ fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
 }
 
 #[test]
-fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
+fn a_broadcast_down_the_tree_reaches_all_survivors_with_a_tenth_dead() {
     for seed in crate::network::seeds(200) {
         let mut network = calm(60, seed, tree(2 + (seed % 4) as u32));
         network.conditions.loss = if seed % 3 == 0 { 0.05 } else { 0.0 };
@@ -342,7 +342,7 @@ fn hellos_hold_every_link_of_the_tree_once_and_follow_the_epoch() {
 }
 
 #[test]
-fn over_the_fingers_no_link_of_the_tree_is_held() {
+fn the_binomial_router_holds_no_link_of_the_tree() {
     let network = routed(16, 9, "binomial", 2);
     assert!(network.links.is_empty());
 }
@@ -416,7 +416,7 @@ fn full_hops_cost_few_packets_and_nobody_goes_without() {
 /// A custody is late after 25 ms. What was behind the two goes neither over them nor
 /// over each other, so that no second wait follows.
 #[test]
-fn the_heirs_of_late_children_are_not_looked_for_over_these() {
+fn the_heirs_of_late_children_are_not_reached_over_late_children() {
     for router in ["variant", "aware", "binomial"] {
         for seed in 0..20 {
             let mut network = routed(31, seed, router, 2);

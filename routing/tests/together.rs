@@ -29,7 +29,7 @@ fn nth(first: Id, place: u64) -> Id {
 /// Each is delivered once, in order, under a sequence of its own; the next packet goes on
 /// behind the last of them, and one receipt speaks for all.
 #[test]
-fn each_of_them_is_delivered_under_its_own_sequence() {
+fn each_message_of_a_packet_is_delivered_under_its_own_sequence() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
     let origin = network.members[5];
     let texts = ["a", "", "long one", "a"];
@@ -54,7 +54,7 @@ fn each_of_them_is_delivered_under_its_own_sequence() {
 /// With losses, crashes and late custody: whoever lives gets every message of every packet
 /// once, and the receipt says so.
 #[test]
-fn losses_and_crashes_take_none_of_them() {
+fn losses_and_crashes_lose_no_message_of_a_packet() {
     for seed in seeds(300) {
         let conditions = Conditions {
             loss: 0.05,
@@ -234,7 +234,7 @@ fn a_peers_window_holds_copies_back_and_loses_none() {
 /// A peer that answers nothing keeps what waits for it from nobody else, and gets it when
 /// it is there again.
 #[test]
-fn what_waits_for_a_silent_peer_is_sent_when_it_is_back() {
+fn copies_for_a_silent_peer_wait_and_are_sent_when_it_is_back() {
     let config = Config {
         peer_window: 1500,
         ..Config::default()

@@ -106,7 +106,7 @@ fn a_vacant_rank_stops_no_publisher() {
 
 /// Who returns gets what is open once, learns who everybody is, and takes part.
 #[test]
-fn who_returns_to_a_vacant_rank_gets_what_is_open() {
+fn a_member_that_returns_to_a_vacant_rank_gets_open_messages() {
     for seed in seeds(200) {
         let mut network = Network::new(24, seed, Conditions::default(), Config::default());
         let members = network.members.clone();

@@ -213,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_is_read(message in message()) {
+    fn a_message_is_decoded_as_it_was_encoded(message in message()) {
         let (head, payload) = encode(&message).unwrap();
         prop_assert!(head.len() <= MAX_HEAD_BYTES);
         prop_assert_eq!(decode::<PeerId>(&[head, payload].concat().into()), Ok(message));
@@ -389,7 +389,7 @@ fn golden_vectors_do_not_change() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_refused() {
+fn values_out_of_bounds_are_refused() {
     let inquire_of = |part, name| {
         let errand = small_errand(part);
         encode(&Message::Inquire { errand, name }).unwrap().0
