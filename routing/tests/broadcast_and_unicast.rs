@@ -1,4 +1,4 @@
-//! [BMG09] §3.5: what a broadcast and a unicast cost.
+//! [BMG09] §3.5: the cost of a broadcast and of a unicast.
 
 use std::time::Duration;
 
@@ -152,8 +152,8 @@ fn at_the_deadline_the_receipt_says_so() {
     network.assert_sound();
 }
 
-/// Above the roster bound nobody knows who is a member. More origins than there
-/// are duplicate windows are all heard, one after the other.
+/// Above `roster_max` no node knows all members. More origins than a node has receive windows
+/// are all heard, if they publish one after the other.
 #[test]
 fn more_origins_than_windows_are_all_heard() {
     let config = binomesh_routing::Config {
