@@ -92,7 +92,7 @@ fn a_restart_delivers_at_most_once_to_each_boot() {
 /// The origin restarts. Its sequences begin at 0 under a higher boot, and the messages of the
 /// old boot do not come back.
 #[test]
-fn a_restarted_origin_begins_anew() {
+fn a_restarted_origin_begins_at_sequence_0() {
     let mut network = Network::new(9, 4, Conditions::default(), Config::default());
     let origin = network.members[2];
     let first = network.publish(origin, 10).unwrap();

@@ -249,7 +249,7 @@ fn a_unicast_goes_round_the_dead() {
 /// As many messages may be open as the window has room for. The publisher is told if there are
 /// more.
 #[test]
-fn at_the_window_the_publisher_is_told() {
+fn a_publisher_beyond_the_window_is_refused() {
     let config = Config {
         window: 4,
         ..Config::default()

@@ -156,7 +156,7 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
 /// A rank of the former epoch may never have had a member. Then the names of that epoch can
 /// come one after another for minutes.
 #[test]
-fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
+fn the_former_roster_is_asked_for_during_twelve_seconds() {
     let mut node = Single::new(ORIGIN);
     node.handle(Input::View(view(1, 64, 0, |rank| ORIGIN + rank.0)));
     node.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));

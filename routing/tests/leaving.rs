@@ -87,7 +87,7 @@ fn a_member_that_drains_for_long_is_unconfirmed() {
 
 /// Neither of the two draining members waits for the end of the other.
 #[test]
-fn two_that_leave_at_once_do_not_wait_for_each_other() {
+fn two_members_that_leave_at_once_do_not_wait_for_each_other() {
     for seed in seeds(50) {
         let mut network = calm(8, seed);
         let (one, other) = two_of(&mut network);

@@ -288,7 +288,7 @@ fn the_origin_knows_best_where_it_stands() {
 /// A node refuses a part that names one member many times. Many parts together make no more
 /// copies than the bound of the node allows.
 #[test]
-fn one_packet_does_not_become_hundreds_nor_many_without_end() {
+fn copies_of_forged_parts_are_bounded() {
     let config = Config {
         max_delegations: 20,
         ..Config::default()

@@ -147,7 +147,7 @@ fn the_rest_of_a_wrong_peers_part_goes_on_to_the_others() {
 }
 
 #[test]
-fn a_multicast_does_not_go_to_whoever_has_the_rank() {
+fn a_multicast_does_not_go_to_another_peer_at_the_rank() {
     let mut deceived = 0;
     for seed in seeds(100) {
         let config = Config::default();
