@@ -1,4 +1,4 @@
-//! From arbitrary states everything converges, with the back-off on.
+//! Overlays converge from arbitrary states, with the back-off on.
 
 use binomesh_bench::arena::arbitrary::Trial;
 use binomesh_bench::arena::mailbox::Discipline;
@@ -6,13 +6,13 @@ use binomesh_bench::arena::tree::Shape;
 use binomesh_overlay::backoff::Limits;
 use binomesh_overlay::fingers::Rules;
 
-/// The default, as a constant.
+/// The default limits, as a constant.
 const PHASES: Limits = Limits {
     minimum: 1,
     maximum: 128,
 };
 
-/// Those whose depth is log2 N at most.
+/// The shapes whose depth is at most log2 N.
 const SHALLOW: [Shape; 3] = [Shape::Binomial, Shape::Binary, Shape::Flat];
 
 const SYNCHRONOUS: Trial = Trial {
@@ -32,7 +32,7 @@ const SYNCHRONOUS: Trial = Trial {
     is_stamped: false,
 };
 
-/// Slower, as one message per turn drains an inbox slowly.
+/// With slower limits, since one message per turn drains an inbox slowly.
 const ASYNCHRONOUS: Trial = Trial {
     limits: Limits {
         minimum: 16,
@@ -43,7 +43,7 @@ const ASYNCHRONOUS: Trial = Trial {
     ..SYNCHRONOUS
 };
 
-/// The most phases that any of the trials took.
+/// Runs all trials, and returns the most phases that a trial took.
 fn all_converge(base: Trial, sizes: impl Iterator<Item = usize>, seeds: u64) -> u64 {
     let mut most = 0;
     for nodes in sizes {
@@ -64,8 +64,8 @@ fn all_converge(base: Trial, sizes: impl Iterator<Item = usize>, seeds: u64) -> 
 #[test]
 fn synchronous_arbitrary_states_converge() {
     assert_eq!(Limits::default(), PHASES);
-    // Chains too: an Info climbs the depth, and what it changes there wakes nobody
-    // but that process, so one back-off is left.
+    // Chains converge in this time as well. An Info climbs the depth, and a change at its end
+    // wakes only that process, so one back-off is left.
     let most = all_converge(SYNCHRONOUS, 2..=32, 200);
     assert!(most <= 128 + 32, "{most} phases");
 }
@@ -78,7 +78,8 @@ fn sixty_four_and_more_converge() {
 #[test]
 fn thirty_two_on_a_shallow_tree_need_20_phases_whatever_their_timers() {
     for shape in SHALLOW {
-        // Told their number by the census, or with it and timers up to the maximum.
+        // The nodes learn their number from the census, or know it and have timers up to the
+        // maximum.
         for census_phases in [4, 0] {
             let trial = Trial {
                 shape: Some(shape),
@@ -115,7 +116,8 @@ fn quiet_traffic_is_bounded() {
             ..SYNCHRONOUS
         }
         .run();
-        // 2m UP/DN, F_Connect or Info and what it begets, once per 64 to 128 turns.
+        // Once per 64 to 128 turns: 2m UP/DN, F_Connect or Info, and the messages that these
+        // cause.
         assert!(outcome.quiet_traffic <= 0.2, "N={nodes}: {outcome:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Whole peers under faults: the judge is green, and sees planted bugs.
+//! Whole peers under faults. The judge finds no broken promise, and finds planted bugs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn a_digest_tells_runs_apart_that_differ_and_no_others() {
     assert_eq!(one, run("3", "2"));
     assert_ne!(one, run("4", "1"));
 
-    // Of a bug that changes one message, too.
+    // The digest also shows a bug that changes one message.
     let scenario = chaos(&["--minutes", "1", "--nodes", "5"]).draw(3);
     let digest = |planted| {
         let is_hashed = true;
@@ -96,7 +96,7 @@ fn a_scenario_survives_its_text_form() {
     assert!(Scenario::parse("{}").is_err());
 }
 
-/// Steps are data: without some of them the others are the same.
+/// Steps are data: a scenario without some of its steps keeps the others unchanged.
 #[test]
 fn a_scenario_without_some_steps_plays_on() {
     let mut scenario = chaos(&["--nodes", "12", "--minutes", "2"]).draw(1);
@@ -112,7 +112,7 @@ fn a_scenario_without_some_steps_plays_on() {
     assert!(outcome.faults > 0 && outcome.published > 0);
 }
 
-/// What failed once and was mended, kept as scenarios.
+/// Replays the scenarios that failed once and were mended.
 #[test]
 fn past_failures_stay_mended() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
@@ -140,8 +140,7 @@ mod planted {
     use binomesh_bench::command::chaos::shrink;
     use binomesh_overlay::Bug;
 
-    /// Rule 4's guard is not among them: it takes a forged Info at the right
-    /// time.
+    /// Rule 4's guard is left out: the bug shows only after a forged Info at the right time.
     const BUGS: [Bug; 12] = [
         Bug::DropDuplicateDuty,
         Bug::DoneBeforeCustody,
@@ -157,7 +156,7 @@ mod planted {
         Bug::UnboundedLost,
     ];
 
-    /// How many seeds it takes to find a bug.
+    /// The number of seeds until a run finds the bug.
     fn seeds_to_find(bug: Bug, most: &str) -> Option<u64> {
         let row = run(&[
             "--until-failure",

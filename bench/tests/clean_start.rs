@@ -34,7 +34,7 @@ fn synchronous(shape: Shape, nodes: usize, reading: Reading) -> (Option<u64>, Op
     (found.ring_phases, found.bmg_phases)
 }
 
-/// The levels above 0: ⌈log2 N⌉ − 1.
+/// The number of levels above 0: ⌈log2 N⌉ − 1.
 fn m(nodes: usize) -> u64 {
     u64::from(nodes.next_power_of_two().trailing_zeros()) - 1
 }
@@ -99,7 +99,7 @@ fn delivery_in_the_next_phase_adds_1_and_2() {
 }
 
 #[test]
-fn the_largest_subtree_first_is_what_makes_it_4_phases() {
+fn with_the_smallest_subtree_first_the_ring_takes_more_than_4_phases() {
     let (ring, _) = synchronous(Shape::BinomialSmallestFirst, 1024, Reading::SamePhase);
     assert!(ring > Some(4), "{ring:?}");
 }
@@ -134,8 +134,8 @@ fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
 
 #[test]
 fn asynchronous_starts_of_65536_take_what_the_paper_draws() {
-    // Where parents fall quiet at once, their first children have more turns for
-    // Infos, and a binary tree takes longer.
+    // If parents fall quiet at once, their first children have more turns for Infos, and a
+    // binary tree takes longer.
     for (repetition, binary) in [
         (Repetition::UntilQuiet, 80..=130),
         (Repetition::UntilSuccessor, 100..=130),
@@ -164,8 +164,8 @@ fn a_lone_process_has_no_ring_and_no_graph_to_build() {
     assert_eq!((found.ring_phases, found.bmg_phases), (Some(0), Some(0)));
 }
 
-/// How many UP/DN the busiest and the idlest process receive in one round of
-/// rule 1, once the graph stands.
+/// The UP/DN that the idlest and the busiest process receive in 64 of the longest waits, once
+/// the graph stands. One wait is one round of rule 1.
 fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
     let wait = 64;
     let repetition = Repetition::Backoff {
@@ -187,8 +187,8 @@ fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
     }
     assert!(arena.is_binomial_graph());
     arena.forget_received();
-    // Jitter shortens each wait by a fixed share, so rounds differ by process:
-    // over 64 of the longest waits every process has fired 64 to 128 times.
+    // Jitter shortens each wait by a fixed share, so rounds differ by process. Over 64 of the
+    // longest waits every process has fired 64 to 128 times.
     for _ in 0..64 * wait {
         scheduler.phase(&mut arena);
     }

@@ -1,4 +1,4 @@
-//! Small fully connected systems, searched whole, and runs of larger ones.
+//! Exhaustive searches of small fully connected systems, and runs of larger ones.
 //! `binomesh-bench check --layer clique` searches further.
 
 use binomesh_bench::arena::clique::{Found, Trial};
@@ -9,7 +9,8 @@ use binomesh_overlay::clique::Procedure;
 fn search(nodes: usize, procedure: Procedure, faults: Faults) {
     let found = search::search(World::new(nodes, procedure, faults, 200_000), 2);
     assert_eq!(found.counterexample, None);
-    // Three that fall back from sorted lists after a fault have more states than a test may take.
+    // Three nodes that fall back from sorted lists after a fault have more states than a test
+    // may take.
     let is_large = nodes == 3 && procedure == Procedure::Sorted && faults == Faults::One;
     assert!(
         found.is_exhaustive || is_large,
@@ -59,7 +60,7 @@ fn corrected_and_sorted_end_exactly_at_every_size() {
     }
 }
 
-/// [FC] promises a ring. At 8 nodes it gives one in 0.27 to 0.30 of all runs.
+/// [FC] promises a ring. At 8 nodes, a share of 0.27 to 0.30 of all runs ends with a ring.
 #[test]
 fn as_written_gives_one_ring_in_few_runs_and_gets_stuck_in_some() {
     let found: Vec<Found> = (0..4_000)
@@ -76,8 +77,8 @@ fn as_written_gives_one_ring_in_few_runs_and_gets_stuck_in_some() {
     );
 }
 
-/// [FC] steps 4 and 5 stop when a distance comes again. That is after the right number of
-/// turns at 10 of the sizes 2 to 64.
+/// [FC] steps 4 and 5 stop when a distance is repeated. The number of turns is right then at 10
+/// of the sizes 2 to 64.
 #[test]
 fn the_end_condition_as_written_is_right_at_few_sizes() {
     let is_right = |nodes: &usize| {

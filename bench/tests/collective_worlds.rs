@@ -1,4 +1,4 @@
-//! The votes of collectives, searched whole in small worlds, and ways to do it wrong.
+//! Exhaustive searches of the votes of collectives in small worlds, with and without a flaw.
 //! `binomesh-bench check --layer collectives` searches further.
 
 use binomesh_bench::checker::collectives::{Flaw, Setting, World};

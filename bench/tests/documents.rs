@@ -1,4 +1,4 @@
-//! The commands of `binomesh-bench` that the documents show are there, with their flags.
+//! The documents show only commands and flags of `binomesh-bench` that exist.
 
 #[path = "../../node/tests/commands/shown.rs"]
 mod shown;
@@ -22,7 +22,7 @@ fn commands_and_flags_of_the_laboratory_that_documents_show_exist() {
     let parts: Vec<String> = all
         .get_subcommands()
         .map(|command| command.get_name().to_owned())
-        // `binomesh` has a command of that name, too.
+        // `binomesh` has a command of the same name.
         .filter(|name| name != "collectives")
         .collect();
     let (mut seen, mut missing) = (0, Vec::new());
@@ -51,7 +51,7 @@ fn commands_and_flags_of_the_laboratory_that_documents_show_exist() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// The rows of the tables in *Two walks*: legs of files with a function.
+/// The rows of each table in *Two walks*, by legs: a file and a function each.
 fn walks() -> Vec<Vec<Vec<(String, String)>>> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let guide = std::fs::read_to_string(format!("{root}/docs/design.md")).unwrap();

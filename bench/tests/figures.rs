@@ -1,4 +1,4 @@
-//! `binomesh-bench figures` in a folder of its own, as small as it gets.
+//! The smallest run of `binomesh-bench figures`, in a folder of its own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Its rows, and what stands in its folder.
+/// The rows of the run, and its folder.
 fn figures() -> (Vec<Value>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_binomesh-bench"))
@@ -83,7 +83,7 @@ fn every_row_is_there_with_the_command_that_printed_it(folder: &Path) {
         .map(|row| row["command"].as_str().unwrap())
         .collect();
     assert_eq!(commands.len(), rows.len());
-    // One of them again: the same, but for the time and the memory it takes.
+    // The command of one row prints the same row again, except for time and memory.
     let row = rows
         .iter()
         .find(|row| row["command"].as_str().unwrap().contains("random-levelled"))
@@ -103,7 +103,7 @@ fn every_row_is_there_with_the_command_that_printed_it(folder: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_named_with_its_remedy() {
+fn impossible_arguments_are_named_with_their_remedy() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let run = |words: &[&str]| {
         let command = Command::new(env!("CARGO_BIN_EXE_binomesh-bench"))

@@ -1,5 +1,5 @@
-//! Small graphs, searched whole, and runs of larger ones. `binomesh-bench check --layer graph`
-//! searches further.
+//! Exhaustive searches of small graphs, and runs of larger ones.
+//! `binomesh-bench check --layer graph` searches further.
 
 use binomesh::graph::Graph;
 use binomesh_bench::arena::graph::{Facts, run};
@@ -47,7 +47,7 @@ fn every_kind_of_graph_ends_with_the_breadth_first_tree_of_a_node_of_highest_deg
             let facts = Facts::of(&lists, None);
             let found = run(&lists, &facts, 100_000);
             assert!(found.is_exact, "{text}, seed {seed}: {found:?}");
-            // Claims go there, echoes back, and the tree follows the claims.
+            // Claims go out, echoes come back, and the tree follows the claims.
             let rounds = found.claim_rounds.zip(found.tree_rounds);
             let diameter = u64::from(facts.diameter);
             let is_quick = |(claim, tree)| claim <= diameter + 1 && tree <= 3 * diameter + 3;

@@ -1,4 +1,4 @@
-//! One disturbance of a formed cluster: what healing takes, counted.
+//! One disturbance of a formed cluster, and the cost of healing.
 
 use binomesh_bench::command::heal::{Heal, Row};
 use binomesh_bench::command::{Failure, Finding};
@@ -20,7 +20,7 @@ fn a_death_within_the_grace_moves_no_rank_and_dials_few_links() {
     let row = run("--nodes 64 --victims 1 --seeds 8");
     assert_eq!((row.healed, row.seeds), (8, 8), "{row:?}");
     assert_eq!(row.relinked.ranks_moved_max, Some(0), "{row:?}");
-    // Its neighbours in ring and tree alone: children are five at most here.
+    // Only the neighbours in ring and tree dial. A node has at most five children here.
     assert!(row.relinked.dialled_max <= Some(8), "{row:?}");
     let grace = f64::from(row.grace_seconds);
     assert!(row.exact.seconds_p50 > Some(grace), "{row:?}");
@@ -50,7 +50,7 @@ fn one_and_all_are_scrambled_and_recover() {
 }
 
 #[test]
-fn what_does_not_heal_in_time_is_told() {
+fn a_cluster_that_does_not_heal_in_time_is_reported() {
     let row = run("--nodes 16 --victims 1 --seeds 3 --limit-seconds 10");
     assert_eq!((row.healed, row.first_failing_seed), (0, Some(0)));
     assert_eq!(row.defect.as_deref(), Some("Vacant(1)"), "{row:?}");

@@ -1,5 +1,5 @@
-//! `binomesh-bench hosts`: nodes in network namespaces, and faults of their network. Needs
-//! root, or user namespaces.
+//! `binomesh-bench hosts`: nodes in network namespaces, and faults of their network. The tests
+//! need root, or user namespaces.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -16,15 +16,16 @@ use binomesh::report::NodeReport;
 use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
-/// Long enough for a loaded machine; what takes longer has failed.
+/// Long enough for a loaded machine. A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How soon a member at another address is one again.
+/// The time within which a member at another address is a member again.
 const BACK: Duration = Duration::from_secs(10);
 
-/// How long a host is cut. Optimised tests have time.
+/// The time for which a host is cut. Tests in an optimised build may take longer.
 const CUT: &str = if cfg!(debug_assertions) { "2s" } else { "60s" };
 
-/// Clusters compete for the processor, and deaths are noticed by the clock.
+/// One cluster runs at a time: clusters compete for the processor, and deaths are noticed by
+/// the clock.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[expect(clippy::disallowed_methods, reason = "patience is wall time")]
@@ -47,7 +48,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A run of it, killed when dropped.
+/// A run of `binomesh-bench hosts`, which is killed when dropped.
 struct Bed {
     bench: Child,
     stdin: Option<ChildStdin>,
@@ -118,7 +119,7 @@ impl Bed {
         bed
     }
 
-    /// The next event, which must be this one.
+    /// Waits for the next event, which must have this name.
     fn event(&self, name: &str) -> Value {
         let event = self.events.recv_timeout(2 * PATIENCE);
         let event = event.unwrap_or_else(|_| panic!("no {name} in time"));
@@ -126,7 +127,7 @@ impl Bed {
         event
     }
 
-    /// Do a step, and hear that it is done.
+    /// Sends a step, and waits for the event that it is done.
     fn step(&mut self, line: &str) -> Value {
         self.say(line);
         self.event("fault")
@@ -142,7 +143,8 @@ impl Bed {
         self.runtime.block_on(client.topology()).ok()
     }
 
-    /// Wait until these are one overlay, none of them is silent, and no words take a detour.
+    /// Waits until these nodes are one overlay, none of them is down, and no message between
+    /// nodes takes a detour.
     fn whole(&self, nodes: &[usize]) {
         until(&format!("{nodes:?} are one overlay"), || {
             for node in nodes {
@@ -161,8 +163,8 @@ impl Bed {
         });
     }
 
-    /// Wait until all are one overlay and broadcasts of each reach all the others. A link that
-    /// is dead carries none.
+    /// Waits until all nodes are one overlay and a broadcast of each node reaches all others. A
+    /// dead link carries no broadcast.
     fn all_heard(&self) {
         let all: Vec<usize> = (0..self.nodes.len()).collect();
         until("broadcasts reach all", || {
@@ -172,12 +174,12 @@ impl Bed {
         });
     }
 
-    /// A broadcast of one reaches all the others.
+    /// Checks that a broadcast of this node reaches all others.
     fn heard(&self, from: usize) {
         assert_eq!(self.reached(from), self.nodes.len() - 1);
     }
 
-    /// How many others a broadcast of one reaches.
+    /// The number of other nodes that a broadcast of this node reaches.
     fn reached(&self, from: usize) -> usize {
         let client = &self.nodes[from].client;
         let sent = client.broadcast("t", "word", Some(PATIENCE));
@@ -185,7 +187,7 @@ impl Bed {
         receipt.reached_count as usize
     }
 
-    /// How long a file of so many bytes takes from one node to all others.
+    /// The time that a file of this many bytes takes from one node to all others.
     fn pushed(&self, from: usize, name: &str, bytes: usize) -> Duration {
         let options = PushOptions::new(name.to_owned(), bytes as u64);
         let file = vec![7; bytes];
@@ -196,7 +198,7 @@ impl Bed {
         begun.elapsed()
     }
 
-    /// What a command prints at the bridge.
+    /// The output of a command in the namespace of the bridge.
     fn at_bridge(&self, line: &str) -> String {
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("nsenter")
@@ -216,13 +218,14 @@ impl Bed {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// End it by a signal, and see that nothing is left; its exit status.
+    /// Ends the run by a signal, checks that nothing is left, and returns the exit status.
     fn ended_by(mut self, signal: &str) -> Option<i32> {
         let processes = descendants(self.bench.id());
         let mut namespaces: BTreeSet<PathBuf> = self.nodes.iter().map(|it| net(it.pid)).collect();
         namespaces.insert(net(self.bench.id()));
         assert_eq!(namespaces.len(), self.nodes.len() + 1);
-        // The nodes, what holds their namespaces, and what removes their folder.
+        // The nodes, the processes that hold their namespaces, and the process that removes
+        // their folder.
         assert!(processes.len() > 2 * self.nodes.len(), "{processes:?}");
         assert!(self.dir.is_dir());
         self.signal(signal);
@@ -231,7 +234,7 @@ impl Bed {
         until("all processes are gone", || {
             (!processes.iter().any(lives)).then_some(())
         });
-        // A node that takes leave needs as long for its drain alone.
+        // A node that leaves needs this time for its drain alone, so no node has left.
         assert!(ended.elapsed() < BACK, "{:?}", ended.elapsed());
         let left = pids()
             .into_iter()
@@ -268,8 +271,8 @@ fn stat(pid: u32) -> Option<(String, u32)> {
     Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
-/// Whether there is more of a process than its exit status, which the first process of a
-/// container may never ask for.
+/// Whether a process runs. A zombie does not: the first process of a container may never ask
+/// for its exit status.
 fn lives(pid: &u32) -> bool {
     stat(*pid).is_some_and(|(state, _)| state != "Z" && state != "X")
 }
@@ -312,14 +315,14 @@ fn the_others_heal_round_a_host_that_is_cut_and_all_are_one_afterwards() {
         (&"cut".into(), &3.into())
     );
     bed.whole(&[0, 1, 2]);
-    // This one takes the place of the other.
+    // This cut takes the place of the former one.
     bed.step(&format!("cut 3 {CUT}"));
     let mended = bed.event("mended");
     assert_eq!(mended["host"], 3);
     bed.whole(&[0, 1, 2, 3]);
     bed.heard(3);
 
-    // What cannot be done changes nothing, and says why.
+    // A step that cannot be done changes nothing, and says why.
     for (line, reason) in [
         ("cut 4", "the last one is 3"),
         ("pull 3", "`pull` is no fault"),
@@ -345,7 +348,8 @@ fn a_rate_is_kept_and_losses_are_made_up_for() {
     let fast = bed.pushed(1, "fast", BYTES);
     bed.step("rate 1 8mbit");
     let slow = bed.pushed(1, "slow", BYTES);
-    // A byte takes a microsecond. It is sent once, or twice if both others have it from here.
+    // A byte takes a microsecond. The file is sent once, or twice if both other nodes get it
+    // from this node.
     let one = Duration::from_micros(BYTES as u64);
     println!("{fast:?}, {slow:?} at {one:?}");
     assert!(fast < one.mul_f64(0.9), "no limit: {fast:?}");
@@ -366,7 +370,8 @@ fn a_rate_is_kept_and_losses_are_made_up_for() {
     bed.whole(&[0, 1, 2]);
 }
 
-/// The address of a host is replaced under its node; then those of two at once.
+/// The address of a host is replaced under its running node. Then the addresses of two hosts
+/// are replaced at once.
 #[test]
 fn a_member_at_another_address_is_one_again_within_ten_seconds() {
     let mut bed = Bed::formed("--nodes 4");
@@ -381,7 +386,7 @@ fn a_member_at_another_address_is_one_again_within_ten_seconds() {
         }
         bed.all_heard();
         println!("{step:?}: back after {:?}", begun.elapsed());
-        // Two that have lost each other meet by way of the others.
+        // Two nodes that have lost each other meet over the other nodes, which may take longer.
         if step.len() == 1 {
             assert!(begun.elapsed() < BACK, "{step:?}: {:?}", begun.elapsed());
         }
@@ -413,7 +418,7 @@ fn datagrams_are_delayed_and_doubled_by_the_relay() {
     };
     bed.step("delay 1 200ms");
     bed.step("duplicate 1 50%");
-    // There and back.
+    // The delay counts there and back.
     let delayed = timed(&bed);
     assert!(delayed >= Duration::from_millis(400), "{delayed:?}");
     bed.step("restore");
@@ -430,7 +435,7 @@ fn datagrams_are_delayed_and_doubled_by_the_relay() {
 fn nothing_is_left_after_a_kill() {
     let before = outside();
     let mut bed = Bed::formed("--nodes 3");
-    // Whoever stands still notices nothing by itself.
+    // A stopped node notices nothing by itself.
     bed.step("cut 2");
     let stopped = bed.nodes[1].pid.to_string();
     let stopped = Command::new("kill").args(["-s", "STOP", &stopped]).status();
@@ -440,7 +445,7 @@ fn nothing_is_left_after_a_kill() {
     assert_eq!(outside(), before);
 }
 
-/// Such a node is no member, so it is killed while the program waits for that.
+/// Such a node never becomes a member, and the program is killed while it waits for that.
 #[test]
 fn a_node_that_heeds_nothing_is_killed_with_the_program() {
     const STUB: &str = r#"#!/bin/sh

@@ -1,5 +1,5 @@
-//! `binomesh-bench peers --instructions`, in small: valgrind counts what it should. Where
-//! it is not installed, that is said.
+//! A small run of `binomesh-bench peers --instructions`, which counts by valgrind. The test
+//! says so if valgrind is not installed.
 
 use std::io::Write;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn run(line: &str, path: Option<&str>) -> Output {
 #[test]
 fn instructions_are_counted_beside_those_of_the_tree() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        // Not by `eprintln`, which is not shown of a test that passes.
+        // The test passes, and output of `eprintln` would not be shown.
         let told = writeln!(std::io::stderr(), "skipped: valgrind is not installed");
         return told.expect("told");
     }
@@ -45,7 +45,7 @@ fn instructions_are_counted_beside_those_of_the_tree() {
     ] {
         let [tree, ours] = ["quinn-tree", "binomesh"].map(|system| of(system, figure));
         let count = |row: &Value| row["value"].as_f64().unwrap_or_default();
-        // Neither can be done by fewer; what forming takes is far beyond.
+        // A delivery takes no fewer instructions, and forming a cluster takes far more.
         assert!((1e3..1e7).contains(&count(tree)), "{tree}");
         assert!((1e3..1e7).contains(&count(ours)), "{ours}");
         assert_eq!(tree["ratio_to_tree"], 1.0, "{tree}");

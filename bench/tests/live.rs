@@ -1,4 +1,4 @@
-//! `binomesh-bench live`, in small, with real processes.
+//! Small runs of `binomesh-bench live`, with real processes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
-/// Long enough for a loaded machine; what takes longer has failed.
+/// Long enough for a loaded machine. A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Clusters compete for the processor, and deaths are noticed by the clock.
+/// One cluster runs at a time: clusters compete for the processor, and deaths are noticed by
+/// the clock.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -47,9 +48,9 @@ fn rows(line: &str) -> (ExitStatus, Vec<Value>) {
 }
 
 #[test]
-fn what_is_sent_while_some_are_silent_comes_to_all_others_once() {
+fn messages_sent_while_some_nodes_are_silent_reach_all_others_once() {
     let _alone = alone();
-    // Nothing is that fast: the counts are the test, the status that limits hold.
+    // No delivery is that fast. The counts are the test, and the status shows that limits hold.
     let line = "cut --nodes 8 --cut 2 --seconds 2 --first-milliseconds 0.001";
     let (status, found) = rows(line);
     let [row] = found.as_slice() else {
@@ -89,7 +90,7 @@ fn the_dead_are_avoided_and_the_graph_closes_over_the_living() {
     assert_eq!((&one["killed"], &three["killed"]), (&1.into(), &3.into()));
     assert_eq!(three["killed_names"].as_array().map(Vec::len), Some(3));
     let seconds = |name: &str| summary[name].as_f64().expect("a figure");
-    // Not seen before it can be: one beat of silence at least.
+    // A death is seen after one beat of silence at the earliest.
     assert!(seconds("avoided_seconds_max") > 0.1, "{summary}");
     assert!(seconds("relinked_seconds_max") <= seconds("graph_seconds_max"));
 
@@ -115,7 +116,7 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
         (&1.into(), &1.into())
     );
 
-    // A timeout taken as six times too long: the half of it is no short pause.
+    // The detection time is given as six times too long, so half of it is no short pause.
     let wrong = "pause --nodes 6 --profile fast --seed 2 --detection-seconds 3";
     let (status, found) = rows(wrong);
     assert_eq!(status.code(), Some(1), "{found:?}");
@@ -123,7 +124,7 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
 }
 
 #[test]
-fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
+fn a_stopped_or_unread_node_harms_no_other_and_gets_what_receipts_promise() {
     let _alone = alone();
     let (status, found) = rows("stall --nodes 5 --volume-mib 24 --message-kib 64 --times 1000");
     assert!(status.success(), "{found:?}");
@@ -138,18 +139,18 @@ fn who_stands_still_or_reads_nothing_harms_nobody_and_gets_what_receipts_say() {
             assert_eq!(row[none], 0, "{row}");
         }
     }
-    // Shorter than any detection.
+    // The pauses of the slow node are shorter than any detection.
     assert_eq!(slow["promised"], 384);
     assert_eq!(undisturbed["promised"], 384);
-    // It stood still, and was there before and after.
+    // The paused node stood still, and was a member before and afterwards.
     let promised = paused["promised"].as_u64().unwrap();
     assert!((1..384).contains(&promised), "{paused}");
     assert_eq!(paused["kept_delivered"], 16);
-    // 24 MiB are more than a subscriber's buffer, and all of them are accounted for.
+    // 24 MiB are more than a subscriber's buffer, and each message is accounted for.
     assert_eq!(unread["promised"], 384);
     assert_ne!(unread["missed"], 0);
 
-    // Nobody has so little memory.
+    // No node can do with so little memory.
     let (status, _) = rows("stall --nodes 4 --how unread --volume-mib 1 --memory-mib 1");
     assert_eq!(status.code(), Some(1));
 }
@@ -183,7 +184,7 @@ fn nothing_is_left_when_it_is_interrupted() {
     let _alone = alone();
     let bench = start("saturate --nodes 3 --busy 1 --minutes 100");
     let pid = bench.id();
-    // Three nodes, a busy process, and the one that would remove their folder.
+    // Three nodes, a busy process, and the process that removes their folder.
     until("all processes run", || children(pid).len() == 5);
     let processes = children(pid);
     let interrupted = Command::new("kill")
@@ -200,7 +201,7 @@ fn nothing_is_left_when_it_is_interrupted() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_usage() {
+fn impossible_arguments_are_usage_errors() {
     for line in [
         "kill --kill 0",
         "kill --kill 100%",

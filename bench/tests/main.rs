@@ -1,5 +1,5 @@
 //! Small runs of the laboratory share one test program, which saves compile time. Tests that
-//! time real processes have programs of their own, so that nothing runs beside them.
+//! time real processes have their own programs, so that no other test runs beside them.
 
 mod arbitrary_states;
 mod chaos;

@@ -1,4 +1,4 @@
-//! `binomesh-bench peers`, in small.
+//! Small runs of `binomesh-bench peers`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_binomesh-bench");
 
-/// What this command prints.
+/// The rows that this command prints.
 fn rows(line: &str) -> Vec<Value> {
     let output = Command::new(BENCH)
         .args(line.split_whitespace())
@@ -27,7 +27,7 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
     let rows = rows(line);
     let mut seen = BTreeSet::new();
     for row in &rows {
-        // Formed anew for each of two sizes and the file.
+        // Each repeat forms a cluster for each of two sizes and for the file.
         let repeats = if row["workload"] == "formation" { 6 } else { 2 };
         assert_eq!(
             (&row["nodes"], &row["repeats"]),
@@ -52,7 +52,8 @@ fn each_figure_of_each_system_is_a_row_with_its_ratio_to_the_tree() {
         let name = |field: &str| row[field].as_str().expect("a name").to_owned();
         seen.insert((name("system"), name("workload"), name("figure")));
     }
-    // Four of formation, nine of each workload, three of a file each way; one has a disk.
+    // For each of three systems: four figures of formation, nine of each of two workloads, and
+    // three of a file in each of two ways. One system also pushes to disk.
     assert_eq!((rows.len(), seen.len()), (3 * (4 + 18 + 6) + 3, 87));
     let wire = rows
         .iter()

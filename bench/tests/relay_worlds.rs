@@ -1,4 +1,4 @@
-//! [SFT06] §4: the protocol verified, by searching what the shipped relays can do.
+//! [SFT06] §4: the protocol is verified by a search of all states of shipped relays.
 //! `binomesh-bench check --layer relays` searches further.
 
 use binomesh_bench::checker::relays::{Full, Post, Relays, Schedules, walk};
@@ -43,7 +43,7 @@ fn a_broadcast_with_any_link_failing_at_any_moment_reaches_all() {
 }
 
 #[test]
-fn two_packets_in_all_their_orders_reach_whom_they_are_for() {
+fn two_packets_reach_all_their_receivers_in_every_order() {
     is_green(&search(world(vec![broadcast(5), multicast(6, &[1, 4])]), 2));
     is_green(&search(
         world(vec![multicast(0, &[4]), multicast(6, &[1, 4])]),
@@ -87,17 +87,17 @@ const SOME: Schedules = Schedules {
     to_the_end: true,
 };
 
-/// Everybody broadcasts, with an inbox of one message, room for one duty, and one copy on
+/// All nodes broadcast. Each has an inbox of one message, room for one duty, and one copy on
 /// its way to each peer.
 fn all_to_all(nodes: u32, strategy: Strategy) -> Relays {
     Relays::all_to_all(nodes, Config::default(), strategy)
 }
 
 #[test]
-fn four_that_all_broadcast_with_buffers_of_one_reach_all() {
+fn broadcasts_by_all_of_four_nodes_reach_all_with_buffers_of_one() {
     for strategy in [TREE, Strategy::Binomial] {
         let mut world = all_to_all(4, strategy);
-        // `check` lets each begin at any time, which takes longer.
+        // `check` lets each node begin at any time, which takes longer.
         world.at_any_time = false;
         (world.answers_at_once, world.is_uncounted) = (true, true);
         world.depth_first = true;
@@ -105,7 +105,8 @@ fn four_that_all_broadcast_with_buffers_of_one_reach_all() {
     }
 }
 
-/// Above this no rosters are kept, so whoever is no neighbour is routed to.
+/// With more nodes than this `roster_max` there are no rosters, so a copy to a member that is
+/// no neighbour is routed.
 fn nameless() -> Config {
     Config {
         roster_max: 1,
@@ -114,7 +115,7 @@ fn nameless() -> Config {
 }
 
 #[test]
-fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
+fn broadcasts_by_all_reach_all_in_seeded_orders_with_any_number_of_threads() {
     for strategy in [TREE, Strategy::Binomial] {
         for (nodes, config) in [
             (4, Config::default()),
@@ -127,7 +128,7 @@ fn seeded_orders_of_all_that_all_send_reach_all_whatever_the_threads() {
             assert_eq!(walked.failures, 0, "{script}");
             assert_eq!(walked.schedules, SOME.count);
             assert_eq!(walked, walk(&world, SOME, 1, |_| ()));
-            // By `binomial` each of up to five answers for the part of one other.
+            // By `binomial`, each of up to five nodes answers for the part of one other node.
             let is_crowded = nodes == 6 || strategy == TREE;
             assert_eq!(walked.busy > 0, is_crowded, "{walked:?}");
             assert!(walked.held_back > 0, "{walked:?}");
@@ -143,7 +144,7 @@ fn blocking_inboxes_deadlock_when_all_send() {
         let mut world = all_to_all(nodes, strategy);
         world.full = Full::Blocks;
         let walked = walk(&world, SOME, 2, |_| ());
-        // Of four down the tree it is less than half.
+        // Of the schedules of four nodes down the tree, less than half deadlock.
         let is_least = nodes == 4 && strategy == TREE;
         let least = SOME.count / if is_least { 4 } else { 2 };
         assert!(walked.failures > least, "{walked:?}");
@@ -152,7 +153,7 @@ fn blocking_inboxes_deadlock_when_all_send() {
     }
 }
 
-/// With room for one duty, nodes that wait for each other's do so for ever.
+/// With room for one duty, nodes that wait for each other's room wait for ever.
 #[cfg(feature = "planted")]
 #[test]
 fn wait_for_room_goes_red_when_all_send() {

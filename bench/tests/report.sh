@@ -9,7 +9,7 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A copy that tells the page around it what can be seen.
+# A copy of the report that tells the page around it how many figures are drawn.
 probe='<script>addEventListener("load", () => {
     const charts = [...document.querySelectorAll("figure svg")].map(svg => {
         const box = svg.getBoundingClientRect();

@@ -21,7 +21,7 @@ fn run(line: &str) -> Row {
     arguments(line).measure().unwrap().0
 }
 
-/// The reason for which a line is refused.
+/// The reason with which a line is refused.
 fn refused(line: &str) -> String {
     match arguments(line).measure() {
         Err(Failure::Usage(reason)) => reason,
@@ -112,7 +112,7 @@ fn errors_name_the_value_and_the_remedy() {
 }
 
 #[test]
-fn what_a_verification_would_ignore_is_refused() {
+fn options_that_a_verification_would_ignore_are_refused() {
     for option in [
         "--model wormhole",
         "--ports one",
@@ -138,7 +138,8 @@ fn a_file_that_cannot_be_written_is_refused_before_the_search() {
     std::fs::write(&there, "old").unwrap();
     for option in ["--out", "--picture"] {
         let line = format!("--graph star:5 --collective aab {option}");
-        // The graph does not exist: only what is looked at before it can be the reason.
+        // The graph does not exist, so an error about the file comes from a check before the
+        // search.
         let refused = |file: &str| match arguments(&format!("{line} {file}")).run() {
             Err(Failure::Usage(reason)) => reason,
             other => panic!("{option} {file}: {other:?}"),
@@ -174,7 +175,7 @@ fn a_graph_may_have_another_name_when_a_schedule_is_verified() {
     }
 }
 
-/// Whether every tag of an SVG document is closed, and in which order.
+/// Whether the tags of an SVG document are closed in the right order.
 fn is_well_formed(svg: &str) -> bool {
     let mut open = Vec::new();
     for piece in svg.split('<').skip(1) {

@@ -21,7 +21,8 @@ fn quiet(shape: Shape, planted: Planted) -> Quiet {
     Quiet::on(tree, rules, Limits::default()).expect("a clean start is legitimate")
 }
 
-/// All of them; in the development build, which is slow, one in 20.
+/// The step between the faults that are tried. An optimised build tries all faults, and the
+/// slow development build tries one in 20.
 const STEP: usize = if cfg!(debug_assertions) { 20 } else { 1 };
 
 fn all_recover(shape: Shape) {
@@ -36,7 +37,8 @@ fn all_recover(shape: Shape) {
     });
     let most = phases.max().unwrap_or(0);
     assert!(most > 64, "the back-offs had not grown: {most}");
-    // One wait until the fault is seen, and others where that wakened nobody else.
+    // One wait passes until the fault is seen. Further waits follow where the change wakes no
+    // other node.
     assert!(most <= 3 * 128, "{shape:?}: {most} phases");
 }
 

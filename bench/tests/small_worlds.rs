@@ -59,7 +59,7 @@ fn rings_of_three_recover_over_queues_of_four() {
 
 #[test]
 fn b_connect_starves_behind_ask_connect_in_short_queues() {
-    // Why the node has slots: one fair schedule loses the B_Connect for ever.
+    // This is why the node has slots: one fair schedule loses the B_Connect for ever.
     for capacity in [1, 2] {
         let mut worlds = RingOn::all(3, false, Planted::default()).into_iter();
         let starves = |ring| {

@@ -1,7 +1,7 @@
-//! The PROMELA models of `bench/spin` are the shipped machines: on the same seeded
-//! schedules both are in the same state after every step, and from the same starts
-//! both have as many states. Needs SPIN (Debian's package `spin`); where it is not
-//! installed, that is said.
+//! The PROMELA models of `bench/spin` match the shipped machines. On the same seeded schedules,
+//! model and machine are in the same state after every step. From the same starts, both have
+//! the same number of states. The tests need SPIN (Debian's package `spin`), and say so if it
+//! is not installed.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -26,11 +26,11 @@ use stateright::Model;
 const SEEDS: u64 = 60;
 const STEPS: usize = 60;
 
-/// A protocol and how its model writes it.
+/// A protocol, and the notation of its model.
 trait Told: Protocol {
     /// The model and its parameters.
     fn model(&self) -> (&'static str, Vec<String>);
-    /// What brings the model, emptied, into this state.
+    /// The steps that bring the empty model into this state.
     fn starting(&self, state: &StateOf<Self>) -> String;
     /// The rule that receives this letter; empty if the model has no such letter.
     fn receiving(&self, letter: &Letter<Self::Message>) -> String;
@@ -38,7 +38,7 @@ trait Told: Protocol {
     fn line(&self, state: &StateOf<Self>) -> String;
 }
 
-/// As models write it: 0 is none.
+/// The number of a peer in a model. 0 means no peer.
 fn number(peer: Option<Peer>) -> usize {
     peer.map_or(0, |peer| peer.index() + 1)
 }
@@ -161,7 +161,7 @@ impl Told for FingersOn {
     }
 }
 
-/// 0 for UP and 1 for DN, the level, the subject.
+/// The kind (0 for UP, 1 for DN), the level and the subject of an introduction.
 fn introduced(letter: &Letter<fingers::Message<Peer, ()>>) -> Option<(usize, usize, Peer)> {
     match letter.message {
         fingers::Message::Up { level, subject, .. } => Some((0, level.into(), subject)),
@@ -170,7 +170,7 @@ fn introduced(letter: &Letter<fingers::Message<Peer, ()>>) -> Option<(usize, usi
     }
 }
 
-/// How many levels there are: 2^level < N.
+/// The number of levels: 2^level < N.
 fn levels(ring: &FingersOn) -> usize {
     (0..8)
         .take_while(|level| 1 << level < ring.members())
@@ -182,8 +182,8 @@ fn words(numbers: &[usize]) -> String {
     words.join(" ")
 }
 
-/// A world that starts anywhere and takes any steps, by a seed: what the model is
-/// told, and the states that it should print.
+/// A seeded world that starts in any state and takes any steps. Returns the script for the
+/// model, and the states that the model should print.
 fn walk<P: Told>(protocol: &P, seed: u64) -> (String, Vec<String>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let world = World::new(
@@ -197,7 +197,7 @@ fn walk<P: Told>(protocol: &P, seed: u64) -> (String, Vec<String>) {
     for index in 0..protocol.members() {
         let choices = (0..).take_while(|choice| protocol.start(index, *choice).is_some());
         let choice = random.random_range(0..choices.count());
-        // Every other world starts clean.
+        // The nodes of every other world start clean.
         let node = protocol.start(index, choice).filter(|_| seed % 2 == 1);
         nodes.push(node.unwrap_or_else(|| protocol.clean(index)));
     }
@@ -232,7 +232,7 @@ fn walk<P: Told>(protocol: &P, seed: u64) -> (String, Vec<String>) {
 fn is_without_spin() -> bool {
     let is_missing = Command::new("spin").arg("-V").output().is_err();
     if is_missing {
-        // Not by `eprintln`, which is not shown of a test that passes.
+        // The test passes, and output of `eprintln` would not be shown.
         let told = writeln!(std::io::stderr(), "skipped: spin is not installed");
         told.expect("told");
     }
@@ -247,13 +247,13 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("spin")
 }
 
-/// What the model prints when it follows a script.
+/// The lines that the model prints when it follows a script.
 fn replay(model: &str, parameters: &[String], script: &str) -> Vec<String> {
     spin();
     let work = tempfile::tempdir().expect("a folder");
     let path = work.path().join("script");
     std::fs::write(&path, format!("{script}e")).expect("a script");
-    // A model that has no such step would wait for ever.
+    // A model without such a step would wait for ever.
     let output = Command::new("timeout")
         .args(["60", "spin", "-T", "-B", "-DREPLAY"])
         .current_dir(work.path())
@@ -295,7 +295,7 @@ fn same<P: Told>(protocol: &P) {
     assert!(difference.is_none(), "{}", difference.unwrap_or_default());
 }
 
-/// How many states SPIN stores.
+/// The number of states that SPIN stores.
 fn stored(model: &str, parameters: &[String]) -> usize {
     let work = tempfile::tempdir().expect("a folder");
     let run = |command: &mut Command| {
@@ -335,7 +335,7 @@ fn the_model_of_the_fingers_takes_the_steps_of_the_fingers() {
     }
 }
 
-/// The tie can break: a model with a bug is told from the machine.
+/// The comparison can fail: it finds a difference between the machine and a model with a bug.
 #[test]
 fn a_model_with_a_bug_is_found_out() {
     if is_without_spin() {
@@ -350,7 +350,8 @@ fn a_model_with_a_bug_is_found_out() {
     assert!(difference(&fingers, Some("LEVEL_BOUND")).is_some());
 }
 
-/// From every table with every single letter, and one state before all of them.
+/// The search starts from every table with every single letter. SPIN stores one more state, the
+/// one before all starts.
 #[test]
 fn the_ring_and_its_model_have_as_many_states() {
     if is_without_spin() {
@@ -366,7 +367,7 @@ fn the_ring_and_its_model_have_as_many_states() {
     }
 }
 
-/// From every table, without letters.
+/// The search starts from every table, without letters.
 #[test]
 fn the_fingers_and_their_model_have_as_many_states() {
     if is_without_spin() {

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_fingers_contradict_is_forgotten() {
+    fn a_name_that_two_fingers_contradict_is_forgotten() {
         let mut roster = with_a_wrong_name();
         let told = (Rank(3), &[103, 104][..]);
         let right = |rank: Rank| (rank.0 == 1).then_some(101);
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_contradicts_the_own_table_nor_counts_after_news() {
+    fn answers_neither_contradict_the_own_table_nor_count_after_a_new_name() {
         let mut roster = with_a_wrong_name();
         let told = (Rank(3), &[103, 104][..]);
         let own = |rank: Rank| (rank.0 == 1).then_some(103);

@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..12), 0..60)) {
+        fn runs_behave_like_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..40, 0u32..12), 0..60)) {
             let mut runs = Runs::new();
             let mut set = BTreeSet::new();
             for (add, start, length) in steps {

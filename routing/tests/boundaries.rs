@@ -1,6 +1,6 @@
-//! Crashes at every boundary between two messages of a broadcast: each node by itself, and
-//! each pair, by every strategy, who stay away or are started again. Whoever lives gets it
-//! once, nobody twice in one life, and the receipt is sound.
+//! Crashes at every boundary between two messages of a broadcast: of each node alone and of
+//! each pair of nodes, by every strategy. The crashed nodes stay away or are started again.
+//! Each survivor gets the broadcast once, no life gets it twice, and the receipt is sound.
 
 use std::time::Duration;
 
@@ -18,23 +18,24 @@ const STRATEGIES: [Strategy; 7] = [
     Strategy::circulant(5),
 ];
 
-/// Longer than a broadcast among so few takes undisturbed.
+/// Longer than an undisturbed broadcast among so few members.
 const QUIET_US: u64 = 200_000;
 
-/// When all have heard of a crash.
+/// The time after which all members have heard of a crash.
 const VERDICTS_US: u64 = 100_000;
 
-/// What becomes of those that crash.
+/// The fate of the crashed nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// They stay away.
     Gone,
-    /// Each is started again after so long, as another life in its place.
+    /// Each is started again after this time in µs, with a new life at its old rank.
     BackAfter(u64),
 }
 
-/// Crash these after so many messages of a broadcast from the first member. How many got it
-/// in two lives; `None` if it had fewer messages.
+/// Crashes the victims after `count` messages of a broadcast of the first member. Returns the
+/// number of victims that got the broadcast in two lives, or `None` if the broadcast had fewer
+/// messages.
 fn crashed_after(
     start: &Network,
     victims: &[u32],
@@ -60,7 +61,8 @@ fn crashed_after(
     let all = network.members.iter().copied();
     let others: Vec<u32> = all.filter(|one| !victims.contains(one)).collect();
     if victims.contains(&origin) {
-        // Nobody promises that all get it; nobody gets it twice, and all come to an end.
+        // A broadcast whose origin crashes need not reach all members. No life gets it twice,
+        // and all relays become idle.
         network.run_for(3_000_000);
         let busy = others.iter().find(|one| !network.relay(**one).is_idle());
         assert_eq!(busy, None, "{context}");
@@ -75,11 +77,11 @@ fn crashed_after(
             assert!(victims.contains(&peer), "{context}: {receipt:?}");
         }
         if matches!(then, Then::BackAfter(us) if us > VERDICTS_US) {
-            // Nobody takes it for down any more, and its patience is not over.
+            // No node takes the victim for down any more, and the patience with it is not over.
             assert!(receipt.is_complete(), "{context}: {receipt:?}");
         }
     }
-    // Of each life, for whoever was started again.
+    // The complaints count the deliveries of each life of a restarted node by itself.
     let complaints = network.complaints();
     assert!(complaints.is_empty(), "{context}: {complaints:?}");
     let twice = victims
@@ -111,7 +113,8 @@ fn all_boundaries(n: u32, stride: u64) -> u64 {
         for (place, victims) in (0..).zip(singles.chain(pairs)) {
             let mut count = place % stride;
             loop {
-                // Before and after the others hear of it.
+                // Some victims return before the other nodes hear of the crash, and some return
+                // later.
                 let back = Then::BackAfter((count / stride + place) % 5 * 30_000);
                 let each = [Then::Gone, back].map(|then| {
                     let context =

@@ -1,4 +1,4 @@
-//! [BMG09] §3.5: what a broadcast and a unicast cost.
+//! [BMG09] §3.5: the cost of a broadcast and of a unicast.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ fn a_multicast_reaches_its_list_and_nobody_else() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error_at_once() {
+fn a_message_that_cannot_be_sent_is_an_error_at_once() {
     let mut lone = Network::unplaced(2, 1, Conditions::default(), Default::default());
     let [a, b] = lone.members[..] else { panic!() };
     assert_eq!(lone.publish(a, 1), Err(PublishError::Unplaced));
@@ -152,8 +152,8 @@ fn at_the_deadline_the_receipt_says_so() {
     network.assert_sound();
 }
 
-/// Above the roster bound nobody knows who is a member. More origins than there
-/// are duplicate windows are all heard, one after the other.
+/// Above `roster_max` no node knows all members. More origins than a node has receive windows
+/// are all heard, if they publish one after the other.
 #[test]
 fn more_origins_than_windows_are_all_heard() {
     let config = binomesh_routing::Config {

@@ -1,4 +1,4 @@
-//! When custody is said.
+//! The times at which a node says custody.
 
 use crate::network::single::{ORIGIN, Single, copy, errand, member};
 use binomesh_routing::packet::{Message, Part, Span};
@@ -6,19 +6,19 @@ use binomesh_routing::{Config, Timer};
 
 const CHILD: u32 = ORIGIN + 3;
 
-/// One rank of `n`, asked by the origin to answer for a span that begins there.
+/// The member at the start of `span`, among `n` members. The origin has given it that part.
 fn asked_of(n: u32, span: Span, payload: usize) -> Single {
     let mut relay = member(n, span.start, Config::default());
     relay.hear(ORIGIN, copy(span, 0, payload));
     relay
 }
 
-/// Rank 2 of 4, asked by the origin to answer for ranks 2 and 3.
+/// The member at rank 2 of 4. The origin has given it the part of ranks 2 and 3.
 fn asked(payload: usize) -> Single {
     asked_of(4, Span::new(2, 4), payload)
 }
 
-/// The kinds of what was sent to a peer since it was asked last.
+/// The kinds of the messages that were sent to a peer since the last call.
 fn said_to(relay: &mut Single, peer: u32) -> Vec<&'static str> {
     let sent = std::mem::take(&mut relay.sent).into_iter();
     sent.filter(|(to, _)| *to == peer)
@@ -50,7 +50,7 @@ fn done_that_comes_first_makes_custody_superfluous() {
 }
 
 #[test]
-fn what_is_not_done_soon_is_told_to_be_in_custody() {
+fn a_part_that_is_not_done_soon_is_answered_with_custody() {
     let mut relay = asked(100);
     let copies: Vec<&str> = said_to(&mut relay, CHILD);
     assert_eq!(copies, ["packet"]);
@@ -65,8 +65,8 @@ fn custody_of_a_long_payload_is_told_at_once() {
     assert!(!relay.timers.contains_key(&Timer::Custody));
 }
 
-/// Custody that is repeated says that something is late behind it. Whoever has told that
-/// more is pending tells it anew, and once.
+/// A repeated custody means that a member of the part is late. If the relay has told its
+/// delegator more pending members than are left, it says custody again, once.
 #[test]
 fn repeated_custody_is_told_on_if_it_is_news() {
     let mut relay = asked_of(16, Span::new(4, 8), 100);
@@ -91,8 +91,8 @@ fn repeated_custody_is_told_on_if_it_is_news() {
     assert!(relay.sent.is_empty(), "it has been told");
 }
 
-/// No more duties than a node may have are remembered as untold, done or not: of one more
-/// custody is told at once.
+/// A relay delays the custody of at most `max_duties` duties, whether these are done or not. It
+/// says the custody of a further duty at once.
 #[test]
 fn custody_is_not_delayed_for_more_duties_than_there_may_be() {
     let span = Span::new(2, 4);

@@ -1,4 +1,4 @@
-//! What becomes of a member that denies the rank it holds.
+//! A member that denies the rank that it holds.
 
 use crate::network::single::{ORIGIN, Single, placed};
 use binomesh_overlay::Rank;
@@ -14,10 +14,10 @@ fn done(errand: Errand<u32>, exceptions: Vec<Exception<u32>>) -> Message<u32> {
     }
 }
 
-/// It lied, or its state was corrupted, and no new epoch comes: with the longest wait
-/// between two rounds it is tried again. Others have no way to it.
+/// The member lied, or its state was corrupted, and no new epoch comes. The origin tries it
+/// again after the longest wait between two rounds. The other members have no route to it.
 #[test]
-fn who_denied_its_rank_is_tried_again_in_the_same_epoch() {
+fn a_member_that_denied_its_rank_is_tried_again_in_the_same_epoch() {
     let mut origin = Single::new(ORIGIN);
     placed(1, 8, &mut origin);
     origin.publish(Destination::Peers(vec![1003]));

@@ -1,4 +1,4 @@
-//! Every message ends, and at a bounded price: cases that the chaos run found.
+//! Every message ends, and costs a bounded number of packets. The chaos run found these cases.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use binomesh_overlay::{Population, Rank};
 use binomesh_routing::packet::Reason;
 use binomesh_routing::{Config, Destination, Input};
 
-/// Everybody takes all neighbours of a member for dead. The search for a way to
-/// it must not try every path of the graph.
+/// All nodes take all neighbours of one member for dead. The search for a route to that member
+/// must not try every path of the graph.
 #[test]
 fn a_rank_behind_dead_neighbours_costs_few_packets() {
     let n = Population::new(64).unwrap();
@@ -36,8 +36,8 @@ fn a_rank_behind_dead_neighbours_costs_few_packets() {
     assert_eq!(network.receipts.len(), 1);
 }
 
-/// The same search, for a broadcast, where all custody is late: a step that is
-/// only slow goes on, so whoever replaces it adds a search of its own.
+/// The same search, for a broadcast whose custody is always late. A slow step of a search goes
+/// on after it was replaced, so each replacement adds a search of its own.
 #[test]
 fn slow_steps_do_not_multiply_a_search() {
     let n = Population::new(64).unwrap();
@@ -69,8 +69,8 @@ fn slow_steps_do_not_multiply_a_search() {
     assert_eq!(network.receipts.len(), 1);
 }
 
-/// Steps of many messages fill all nodes, and each waits for room at another:
-/// somebody has to say that there is no way at present.
+/// Search steps of many messages fill all nodes, and each step waits for room at another node.
+/// Some node must answer that there is no route at present.
 #[test]
 fn steps_that_wait_for_each_others_room_come_to_an_end() {
     for seed in seeds(50) {
@@ -96,13 +96,13 @@ fn steps_that_wait_for_each_others_room_come_to_an_end() {
     }
 }
 
-/// A member that somebody once took for dead is in the next epoch again, where
-/// it has no reason to talk to the origin: the origin tries it all the same.
+/// The origin takes a member for dead. The next epoch lists the member again, and the member
+/// sends nothing to the origin. The origin tries it nevertheless.
 #[test]
 fn a_verdict_ends_with_its_epoch() {
     let mut network = Network::new(20, 5, Conditions::default(), Config::default());
     let members = network.members.clone();
-    // 1000 and rank 6 apart: no power of two, so no fingers of each other.
+    // The distance of 6 is no power of two, so the two members are no fingers of each other.
     let (origin, condemned) = (members[0], members[6]);
     network.input_after(origin, 0, Input::PeerDown(condemned));
     network.run_for(1_000);
@@ -119,8 +119,8 @@ fn a_verdict_ends_with_its_epoch() {
     assert!(network.receipts[&id][0].is_complete());
 }
 
-/// The next to tell the rest of an old roster has died: who the members were is
-/// never learned, and the receipt says so instead of never coming.
+/// The node that would tell the rest of an old roster has died, so the origin never learns the
+/// names of some members. The receipt comes nevertheless, and says so.
 #[test]
 fn members_whose_names_nobody_tells_are_given_up() {
     let conditions = Conditions {
@@ -129,7 +129,7 @@ fn members_whose_names_nobody_tells_are_given_up() {
     };
     let mut given_up = 0;
     for seed in 0..20 {
-        // It does not wait until it knows them.
+        // The origin does not wait for the names of all members.
         let config = Config {
             roster_wait: Duration::from_micros(1),
             ..Config::default()
@@ -155,8 +155,8 @@ fn members_whose_names_nobody_tells_are_given_up() {
     assert!(given_up > 0, "no world had a nameless member");
 }
 
-/// A member that cannot be spoken to directly is reached over others, all of
-/// which have no room. They are not asked again at once, for ever.
+/// The origin cannot reach a member directly, and all hops to it are full. The origin must not
+/// ask a full hop again at once, for ever.
 #[test]
 fn a_full_hop_is_not_asked_again_at_once() {
     let config = Config {
@@ -178,10 +178,10 @@ fn a_full_hop_is_not_asked_again_at_once() {
     assert!(spent < 1_000, "{spent} packets in three seconds");
 }
 
-/// Two of three members never were there, as a liar can make everybody believe.
-/// All nodes search for them, and what that costs is a share of what they send.
+/// Three of four members never existed: a liar has invented them. All nodes search for them,
+/// and the searches cost a share of the other sends.
 #[test]
-fn members_that_never_were_cost_little() {
+fn invented_members_cost_little() {
     let spent = |config: Config| {
         let mut network = Network::unplaced(48, 7, Conditions::default(), config);
         let members = network.members.clone();
@@ -212,11 +212,11 @@ fn members_that_never_were_cost_little() {
     );
 }
 
-/// A liar has invented a hundred members of a cluster of seven, and all broadcast without
-/// a deadline. A search takes some ten steps: if these earned further searches, as sends
+/// A liar has invented a hundred members of a cluster of seven, and all nodes broadcast without
+/// a deadline. A search takes about ten steps. If these steps earned further searches, as sends
 /// do, the nodes would keep each other busy.
 #[test]
-fn the_steps_of_a_search_earn_no_further_one() {
+fn the_steps_of_a_search_earn_no_further_search() {
     let mut network = Network::unplaced(107, 7, Conditions::default(), Config::default());
     let members = network.members.clone();
     let (real, unreal) = members.split_at(7);
@@ -235,8 +235,8 @@ fn the_steps_of_a_search_earn_no_further_one() {
     assert!(per_second < 540, "{per_second} packets each second");
 }
 
-/// Nobody ever finds some members, dead or false. Those who stand behind them on the
-/// ring get every broadcast all the same, in the epoch in which it was published.
+/// Some members are never found, because they are dead or invented. The members behind them on
+/// the ring get every broadcast nevertheless, in the epoch in which it was published.
 #[test]
 fn a_rank_that_nobody_finds_hides_no_others() {
     for seed in seeds(40) {

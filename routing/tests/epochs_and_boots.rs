@@ -11,8 +11,8 @@ use binomesh_routing::{Config, Destination, Event, Input, Relay};
 use bytes::Bytes;
 use rand::Rng;
 
-/// Ranks are dealt anew while broadcasts run, members come and go: whoever is a
-/// member all the time gets everything once, and the receipts stay true.
+/// Ranks are assigned again, and members come and go, while broadcasts run. A member of all
+/// epochs gets each message once, and the receipts stay true.
 #[test]
 fn an_epoch_change_mid_broadcast_loses_nothing() {
     for seed in seeds(600) {
@@ -45,8 +45,8 @@ fn an_epoch_change_mid_broadcast_loses_nothing() {
                 }
             }
             network.place(&members);
-            // Long enough for rosters: who is known by rank only is lost to the
-            // origin when the epoch goes.
+            // Long enough for rosters: the origin loses a member that it knows only by rank
+            // when the epoch ends.
             let delay = network.rng.random_range(80_000..250_000);
             network.run_for(delay);
         }
@@ -67,8 +67,8 @@ fn an_epoch_change_mid_broadcast_loses_nothing() {
     }
 }
 
-/// A process restarts with a new boot in the same epoch: each of its boots
-/// delivers a message at most once, and nobody else twice.
+/// A process restarts with a new boot in the same epoch. Each boot delivers a message at most
+/// once, and no other member delivers it twice.
 #[test]
 fn a_restart_delivers_at_most_once_to_each_boot() {
     for seed in seeds(400) {
@@ -89,10 +89,10 @@ fn a_restart_delivers_at_most_once_to_each_boot() {
     }
 }
 
-/// The origin restarts: its numbers begin anew under a higher boot, and what the
-/// old boot sent does not come back.
+/// The origin restarts. Its sequences begin at 0 under a higher boot, and the messages of the
+/// old boot do not come back.
 #[test]
-fn a_restarted_origin_begins_anew() {
+fn a_restarted_origin_begins_at_sequence_0() {
     let mut network = Network::new(9, 4, Conditions::default(), Config::default());
     let origin = network.members[2];
     let first = network.publish(origin, 10).unwrap();
@@ -138,7 +138,7 @@ fn copy(network: &Network, origin: u32, to: u32, end: u32) -> Message<u32> {
     }))
 }
 
-/// A copy with a larger part is no new delivery but a larger duty.
+/// A copy with a larger part is a larger duty, and no new delivery.
 #[test]
 fn a_duplicate_with_a_larger_part_is_served() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
@@ -170,8 +170,7 @@ fn a_duplicate_with_a_larger_part_is_served() {
     assert_eq!(network.stats(node).duplicates, 4);
 }
 
-/// Everything that a stranger or an outdated member may send is refused and
-/// changes nothing.
+/// Packets that a stranger or an outdated member may send are refused, and change nothing.
 #[test]
 fn packets_that_do_not_fit_are_refused() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
@@ -230,7 +229,7 @@ fn packets_that_do_not_fit_are_refused() {
     network.assert_sound();
 }
 
-/// A packet that outruns its epoch's arrival is held, not lost.
+/// A packet may arrive before its receiver knows the epoch. The receiver holds it.
 #[test]
 fn a_packet_of_an_epoch_to_come_is_held() {
     for seed in seeds(200) {
@@ -254,8 +253,8 @@ fn a_packet_of_an_epoch_to_come_is_held() {
     }
 }
 
-/// Epochs follow each other faster than rosters are gathered: what is published
-/// meanwhile waits for one whose members are all known, and reaches them.
+/// Epochs follow each other faster than rosters are gathered. A message that is published
+/// meanwhile waits for an epoch whose members are all known, and reaches all of them.
 #[test]
 fn a_broadcast_in_a_short_epoch_reaches_all_who_stay() {
     let conditions = Conditions {
@@ -277,7 +276,7 @@ fn a_broadcast_in_a_short_epoch_reaches_all_who_stay() {
             network.run_for(delay);
             let origin = members[network.rng.random_range(0..24)];
             ids.push(network.publish(origin, 16).unwrap());
-            // Whom it sends to first may do so before the next epoch comes.
+            // The first delegates may hand on copies before the next epoch comes.
             let delay = network.rng.random_range(0..10_000);
             network.run_for(delay);
         }
@@ -294,8 +293,8 @@ fn a_broadcast_in_a_short_epoch_reaches_all_who_stay() {
     assert!(waited > 0, "no broadcast had to wait");
 }
 
-/// A member dies before anybody learns its name, so the roster of its epoch
-/// never becomes complete: the others get the broadcast all the same.
+/// A member dies before any node learns its name, so the roster of the epoch never becomes
+/// complete. The other members get the broadcast nevertheless.
 #[test]
 fn a_roster_that_cannot_become_complete_delays_only() {
     let mut waited = 0;
@@ -311,7 +310,7 @@ fn a_roster_that_cannot_become_complete_delays_only() {
         assert!(network.deliveries.is_empty(), "seed {seed}");
         network.run_for(1_000_000);
         network.assert_survivors_delivered(id);
-        // The second in the same epoch waits no more.
+        // The second message in the same epoch does not wait.
         let second = network.publish(members[0], 16).unwrap();
         network.run_for(500_000);
         network.assert_survivors_delivered(second);
@@ -328,7 +327,7 @@ fn a_roster_that_cannot_become_complete_delays_only() {
     assert!(waited > 0);
 }
 
-/// Its subscribers are the same, so they get nothing twice.
+/// The next life of a process has the same subscribers, so it delivers no message again.
 #[test]
 fn another_life_of_the_same_process_delivers_nothing_again() {
     let me = ORIGIN + 1;

@@ -1,4 +1,4 @@
-//! How many bytes are on their way to a peer, and how long they are waited for.
+//! The bytes on their way to a peer, and the times for which a relay waits for answers.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn refused(errand: &Errand<u32>, reason: Refusal) -> Message<u32> {
     }
 }
 
-/// For how many milliseconds each delegation is waited for, in the order of their numbers.
+/// The wait for each delegation in milliseconds, in the order of the delegations' numbers.
 fn waits(origin: &Single) -> Vec<u128> {
     let delegations = origin.timers.iter();
     let delegations = delegations.filter(|(timer, _)| matches!(timer, Timer::Delegation { .. }));
@@ -67,10 +67,10 @@ fn seconds_of(bytes: usize) -> Duration {
     Duration::from_micros(bytes as u64 * 1_000_000 / rate)
 }
 
-/// Two copies of 1 MiB fill the window. Each is waited for with all in front of it, and
-/// one that is held for as long as what is on its way takes.
+/// Two copies of 1 MiB fill the window. The wait for a copy includes the time of all copies
+/// ahead of it. The wait for a held copy is the time of the copies on their way.
 #[test]
-fn custody_is_waited_for_as_long_as_copies_take() {
+fn the_wait_for_custody_includes_the_copies_ahead() {
     let mut origin = alone_with_one();
     let floor = Config::CUSTODY_FLOOR;
     (0..3).for_each(|_| publish(&mut origin, MIB, None));
@@ -81,8 +81,8 @@ fn custody_is_waited_for_as_long_as_copies_take() {
     assert_eq!(waits(&origin), expected);
 }
 
-/// Only the answer to a copy makes room for others: not a short one that has passed it,
-/// not a question that has, and not a second answer.
+/// Only the answer to a copy frees its room. The answer to a shorter copy, a second answer, and
+/// an `Unknown` that answers no question free nothing of it.
 #[test]
 fn a_copy_is_on_its_way_until_it_is_answered_itself() {
     let mut origin = alone_with_one();
@@ -105,9 +105,10 @@ fn a_copy_is_on_its_way_until_it_is_answered_itself() {
     assert_eq!(sequences(&origin.packets()), [2]);
 }
 
-/// Who answers in time is not slow, whatever is on its way; who does not is, and by what.
+/// A peer with one copy on its way is not slow. A peer that answers late or holds back copies
+/// is named, with the numbers of both.
 #[test]
-fn who_answers_late_or_holds_back_others_is_named_as_slow_until_it_has_answered() {
+fn a_peer_that_answers_late_or_holds_back_copies_is_named_as_slow_until_it_answers() {
     let mut origin = alone_with_one();
     publish(&mut origin, MIB, None);
     assert_eq!(origin.relay.slow_peers(8), []);
@@ -130,7 +131,7 @@ fn who_answers_late_or_holds_back_others_is_named_as_slow_until_it_has_answered(
     assert_eq!(origin.relay.slow_peers(8), []);
 }
 
-/// What nobody waits for any more is not counted.
+/// A copy of a message whose time is over is not counted.
 #[test]
 fn a_message_whose_time_is_over_takes_no_room() {
     let mut origin = alone_with_one();
@@ -142,8 +143,8 @@ fn a_message_whose_time_is_over_takes_no_room() {
     assert_eq!(origin.receipts.len(), 1);
 }
 
-/// A held copy is late when the peer has answered nothing since it was looked at last, and
-/// then it is asked for in any case, and sent though nothing has made room.
+/// A held copy is late if the peer has answered nothing since the last look. Then the peer is
+/// asked about it in any case, and the copy is sent although no room was freed.
 #[test]
 fn a_held_copy_is_not_held_for_ever() {
     let mut origin = alone_with_one();
@@ -164,8 +165,8 @@ fn a_held_copy_is_not_held_for_ever() {
     assert_eq!(sequences(&origin.packets()), [3]);
 }
 
-/// The copies that were not answered are sent again when the link is writable; those that
-/// are held keep their place.
+/// When the link is writable, the copies without an answer are sent again. The held copies keep
+/// their place.
 #[test]
 fn a_writable_link_draws_no_held_copies() {
     let mut origin = alone_with_one();
@@ -177,10 +178,10 @@ fn a_writable_link_draws_no_held_copies() {
     assert!(effects.is_empty());
 }
 
-/// *No* to whether a copy has come may have overtaken it. If the link had no room it has not
-/// come, and is sent as soon as there is room.
+/// The answer *no* to a question about a copy may have overtaken the copy. If the link had no
+/// room, the copy was not sent, and it is sent as soon as there is room.
 #[test]
-fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
+fn a_peer_without_a_copy_is_sent_one_when_its_link_has_room() {
     let writable = || Input::Writable(OTHER);
     for is_told_first in [true, false] {
         let mut origin = alone_with_one();
@@ -209,10 +210,11 @@ fn who_lacks_a_copy_gets_it_when_its_link_has_room() {
     }
 }
 
-/// Whoever finds no room because a member is down waits for a second of its verdict; who
-/// has room for all its messages waits for five, in which the member may come back.
+/// A publisher that finds no room because a member is down waits for one second after the
+/// verdict. A publisher with room for all its messages waits for five seconds, in which the
+/// member may return.
 #[test]
-fn who_is_down_stops_a_publisher_for_a_second_and_holds_no_other() {
+fn a_peer_that_is_down_stops_a_publisher_without_room_for_a_second() {
     let Config {
         down_patience,
         down_pressed,
@@ -236,10 +238,10 @@ fn who_is_down_stops_a_publisher_for_a_second_and_holds_no_other() {
         assert_eq!(origin.timers[&timer], down_pressed);
         assert_eq!(origin.receipts, []);
         origin.fire(timer);
-        // Half the room is enough.
+        // Half of the room is freed, which is enough.
         assert_eq!(origin.receipts.len(), usize::from(is_refused));
         assert_eq!(origin.timers[&timer], down_patience - down_pressed);
-        // Whoever is refused now is let in at once.
+        // A publisher that finds no room now gets room at once.
         (0..2).for_each(|_| assert!(has_room(&mut origin)));
         let whys = origin.receipts.iter().map(|one| one.unreached[0].reason);
         assert!(whys.eq(vec![Reason::Down; origin.receipts.len()]));

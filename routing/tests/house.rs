@@ -1,14 +1,14 @@
-//! How the relay is built, so that each of its parts can be read alone.
+//! Limits on the structure of the relay, so that each of its parts can be read alone.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of one file and of one type.
+/// The most lines of a file, and the most methods of a type.
 const MOST_LINES: usize = 400;
 const MOST_METHODS: usize = 50;
 
-/// The parts, which own their state.
+/// The parts of the relay. Each part owns its state.
 const PARTS: [&str; 10] = [
     "Relay",
     "Parts",
@@ -40,7 +40,8 @@ fn files() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The lines of each item that begins with a line of which `begins` makes a name.
+/// The items of a text with their lines. `begins` returns the name of the item that begins with
+/// a line.
 fn items(text: &str, begins: impl Fn(&str) -> Option<String>) -> Vec<(String, Vec<&str>)> {
     let mut items: Vec<(String, Vec<&str>)> = Vec::new();
     let mut is_inside = false;

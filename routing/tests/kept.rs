@@ -1,6 +1,5 @@
-//! Messages that are kept for members that are away: whoever comes back before the
-//! deadline gets them, once, in the order in which they were published, and nobody else
-//! waits for it.
+//! Messages that are kept for absent members. A member that returns before the deadline gets
+//! them once, in the order in which they were published. No other member waits for them.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use rand::Rng;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Longer than the patience with a verdict.
+/// Longer than the patience after a verdict.
 const PATIENCE_US: u64 = 6_000_000;
 
 fn kept(time: Duration, awaited: &[u32]) -> Due<u32> {
@@ -25,7 +24,7 @@ fn publish(network: &mut Network, origin: u32, due: Due<u32>) -> Result<Id, Publ
     network.publish_all(origin, Destination::All, payload.into(), due)
 }
 
-/// So many messages, 32 in each packet.
+/// Publishes `count` messages, 32 in each packet.
 fn publish_many(network: &mut Network, origin: u32, count: u64) {
     let together = Payloads::join(&vec![Bytes::from_static(b"x"); 32]).unwrap();
     for _ in 0..count / 32 {
@@ -51,15 +50,15 @@ fn without(network: &Network, gone: u32) -> Vec<u32> {
     members.filter(|id| *id != gone).collect()
 }
 
-/// What this boot of a node has delivered of these, in order.
+/// The messages of `ids` that this boot of a node has delivered, in order.
 fn order_of(network: &Network, at: (u32, u64), ids: &[Id]) -> Vec<Id> {
     let delivered = network.order.get(&at).into_iter().flatten();
     delivered.filter(|id| ids.contains(id)).copied().collect()
 }
 
-/// Within the grace: the rank stays vacant, and its member comes back to it.
+/// The member returns within the grace: its rank was vacant until then.
 #[test]
-fn who_comes_back_to_its_rank_gets_what_was_kept_in_order_and_once() {
+fn a_member_that_returns_to_its_rank_gets_kept_messages_in_order_and_once() {
     for seed in seeds(60) {
         let lossy = Conditions {
             loss: (seed % 3) as f64 * 0.05,
@@ -87,10 +86,9 @@ fn who_comes_back_to_its_rank_gets_what_was_kept_in_order_and_once() {
     }
 }
 
-/// Beyond the grace: the next epochs leave it out, and a later one has it again, at
-/// another rank.
+/// The member returns after the grace: an epoch leaves it out, and a later epoch has it again.
 #[test]
-fn who_has_left_and_is_a_member_again_gets_what_was_kept_in_order_and_once() {
+fn a_member_that_rejoins_in_a_later_epoch_gets_kept_messages_in_order_and_once() {
     for seed in seeds(60) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -123,10 +121,10 @@ fn who_has_left_and_is_a_member_again_gets_what_was_kept_in_order_and_once() {
     }
 }
 
-/// It is not the process that counts but what it has: who was cut off and had the message
-/// already does not get it again, however far the origin's mark has moved meanwhile.
+/// The deliveries of a member count, and not its process. A member that was cut off and already
+/// has the message does not get it again, however far the origin's mark has moved meanwhile.
 #[test]
-fn who_had_it_and_could_not_say_so_does_not_get_it_twice() {
+fn a_member_that_could_not_confirm_a_kept_message_does_not_get_it_twice() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -152,10 +150,11 @@ fn who_had_it_and_could_not_say_so_does_not_get_it_twice() {
     }
 }
 
-/// An origin goes on: what is kept fills neither the packets that may be open nor the
-/// receivers' windows. However far it has gone on, whoever comes back gets it all.
+/// Kept messages fill neither the room for open packets nor the windows of the receivers, so
+/// the origin goes on. A member that returns gets all kept messages, however far the origin has
+/// gone on.
 #[test]
-fn what_is_kept_stops_no_publisher() {
+fn kept_messages_stop_no_publisher() {
     let mut network = Network::new(24, 3, Conditions::default(), Config::default());
     let (origin, victim) = two_of(&mut network);
     network.crash(victim);
@@ -178,7 +177,8 @@ fn what_is_kept_stops_no_publisher() {
     network.assert_sound();
     let receipts = network.receipts.len() as u64;
     assert_eq!(receipts, windows / 32);
-    // It is not beside its origin, and hears of the origin's mark first.
+    // The member returns at a rank that is not beside the origin, and hears of the origin's
+    // mark first.
     let mut members = others;
     let at = members.iter().position(|id| *id == origin).unwrap();
     members.insert((at + 11) % 23, victim);
@@ -193,9 +193,10 @@ fn what_is_kept_stops_no_publisher() {
     assert_eq!(order_of(&network, (victim, 2), &ids), ids);
 }
 
-/// The same process as before, which hears of the origin's mark first, from itself.
+/// The member is the same process as before. It hears of the origin's mark first, from the
+/// origin itself.
 #[test]
-fn who_was_cut_off_gets_what_was_kept() {
+fn a_member_that_was_cut_off_gets_kept_messages() {
     for seed in seeds(20) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -242,9 +243,9 @@ fn past_the_deadline_the_receipt_says_so_and_nothing_is_delivered_any_more() {
     }
 }
 
-/// Of what is for some by name, too.
+/// This also holds for a message to named peers.
 #[test]
-fn who_is_no_member_can_be_awaited() {
+fn a_peer_that_is_no_member_can_be_awaited() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);
@@ -315,10 +316,10 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
     assert!(matches!(refused, Err(PublishError::TooManyAwaited(..))));
 }
 
-/// Many for many: whoever comes back has its turn with one after the other, and nothing
-/// else is tried for that.
+/// Many messages are kept for many members. A member that returns gets one message after the
+/// other, and each takes one attempt.
 #[test]
-fn turns_cost_one_try_each() {
+fn each_kept_message_costs_a_returning_member_one_try() {
     let mut network = Network::new(24, 9, Conditions::default(), Config::default());
     let origin = network.members[0];
     let away: Vec<u32> = network.members[10..20].to_vec();
@@ -341,9 +342,9 @@ fn turns_cost_one_try_each() {
     assert!(tries <= ids.len() as u64 + 8, "{tries} tries");
 }
 
-/// Until a broadcast is issued nobody knows who of the inventory is a member.
+/// Before a broadcast is issued, the origin does not know which awaited peers are members.
 #[test]
-fn who_is_a_member_has_one_line_though_the_time_ends_before_it_is_known() {
+fn an_awaited_member_has_one_line_though_its_rank_is_unknown_at_the_deadline() {
     let mut network = Network::unplaced(16, 3, Conditions::default(), Config::default());
     let members = network.members.clone();
     network.place(&members);
@@ -365,7 +366,7 @@ fn who_is_a_member_has_one_line_though_the_time_ends_before_it_is_known() {
     assert_eq!(ranked.count(), 15);
 }
 
-/// Whoever leaves cannot wait for others to come back, from whenever they are away.
+/// An origin that leaves cannot wait for absent members, whenever they went away.
 #[test]
 fn a_leaving_origin_keeps_nothing_from_then_on() {
     for seed in seeds(20) {
@@ -386,7 +387,7 @@ fn a_leaving_origin_keeps_nothing_from_then_on() {
     }
 }
 
-/// Whoever leaves cannot wait for others to come back.
+/// An origin that leaves cannot wait for the return of absent members.
 #[test]
 fn a_leaving_origin_gives_up_what_it_keeps() {
     let mut network = Network::new(8, 5, Conditions::default(), Config::default());
@@ -402,9 +403,10 @@ fn a_leaving_origin_gives_up_what_it_keeps() {
     assert_eq!(reasons, expected);
 }
 
-/// One that had left when the message was accepted has a line, since it was to be kept for it.
+/// A member that had left when the message was accepted has a line, since the message was to be
+/// kept for it.
 #[test]
-fn who_had_left_has_a_line_though_a_leaving_origin_keeps_nothing() {
+fn a_member_that_had_left_has_a_line_though_a_leaving_origin_keeps_nothing() {
     for seed in seeds(20) {
         let mut network = Network::new(8, seed, Conditions::default(), Config::default());
         let (origin, victim) = two_of(&mut network);

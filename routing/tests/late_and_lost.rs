@@ -1,5 +1,5 @@
-//! Custody: late delegates, crashes, loss, budget. Every seed is a
-//! world of its own; the judge reads deliveries, never receipts.
+//! Custody: late delegates, crashes, loss, budget. Each seed is a world of its own. The judge
+//! compares each receipt with the deliveries.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
 use rand::Rng;
 
-/// A delegate that is late, not dead: never a false "delivered", every live node
-/// gets it once, one receipt that is complete in the end.
+/// A delegate is late, not dead. No receipt falsely says *delivered*, each live node gets each
+/// message once, and each receipt is complete in the end.
 #[test]
 fn a_late_delegate_forges_nothing_and_loses_nothing() {
     for n in [16u32, 64] {
@@ -41,8 +41,8 @@ fn a_late_delegate_forges_nothing_and_loses_nothing() {
     }
 }
 
-/// Relays die in the middle of broadcasts: the receipt stays true, and whoever
-/// survives gets everything. The dead leave with the next epoch.
+/// Relays die in the middle of broadcasts. The receipts stay true, and each survivor gets all
+/// messages. The next epoch leaves the dead out.
 #[test]
 fn crashes_mid_broadcast_cost_no_survivor_anything() {
     for seed in seeds(1000) {
@@ -110,7 +110,7 @@ fn loss_of_packets_and_acknowledgements_is_repaired() {
     }
 }
 
-/// Everybody is slow, so all custody is late: the budget bounds what that adds.
+/// All links are slow, so all custody is late. The budget bounds the additional copies.
 #[test]
 fn overload_does_not_multiply_itself() {
     for seed in seeds(100) {
@@ -146,8 +146,9 @@ fn overload_does_not_multiply_itself() {
     }
 }
 
-/// Overload: every custody is late, and nobody is dead. N = 64: at most 1.2 (N − 1) copies,
-/// whether or not the nodes know how far away the others are.
+/// Overload: every custody is late, and no member is dead. Among 64 members, a message takes at
+/// most 1.2 (N − 1) copies. By sibling tree or chain it takes at most 1.35 (N − 1) if the nodes
+/// know no round-trip time.
 #[test]
 fn slowness_does_not_multiply_copies() {
     for (seed, strategy) in slow_networks() {
@@ -169,20 +170,22 @@ fn slowness_does_not_multiply_copies() {
             network.run_until_receipts(60_000_000);
             network.assert_sound();
             let copies = network.packets as f64 / (20.0 * 63.0);
-            // As soon as there is a link its round trips are known; a tree of 4 whose nodes
-            // know none is the dearest.
+            // A node knows the round-trip times of its links. Without them a tree of fanout 4
+            // needs the most copies.
             let is_known = is_told || strategy == Strategy::Binomial;
             let most = if is_known { 1.2 } else { 1.35 };
             assert!(copies <= most, "seed {seed}, {strategy:?}: {copies} copies");
             let stats = members.iter().map(|member| network.stats(*member));
             let was_late: u64 = stats.map(|stats| stats.retries + stats.redelegations).sum();
-            // Who knows nothing waits too short a time at first, for each copy.
+            // A node that knows no round-trip time waits too short a time at first, for each
+            // copy.
             assert!(is_told || was_late > 20 * 63 / 2, "the test is idle");
         }
     }
 }
 
-/// Most by the default, some by the others but `flood`, whose copies are many by design.
+/// Most seeds use the default strategy, and some use the sibling tree or the chain. `flood` is
+/// left out, since it sends many copies by design.
 fn slow_networks() -> impl Iterator<Item = (u64, Strategy)> {
     let others = [2, 4].map(|fanout| Strategy::SiblingTree { fanout });
     let others = others.into_iter().chain([Strategy::Chain]);
@@ -190,10 +193,10 @@ fn slow_networks() -> impl Iterator<Item = (u64, Strategy)> {
     seeds(50).map(|seed| (seed, Strategy::Binomial)).chain(some)
 }
 
-/// The delegate is late, and so is who would come in its place: nobody is sent a second copy
-/// until the latter has had as long again.
+/// The delegate is late, and so is the member that would take its place. No member is sent a
+/// second copy until this one has had the same time.
 #[test]
-fn what_is_late_is_not_sent_twice_if_the_others_are_as_late() {
+fn no_second_copy_is_sent_if_the_substitute_of_a_late_delegate_is_as_late() {
     for seed in seeds(50) {
         let conditions = Conditions {
             latency_us: 60_000..61_000,
@@ -210,7 +213,7 @@ fn what_is_late_is_not_sent_twice_if_the_others_are_as_late() {
     }
 }
 
-/// A dead neighbourhood: unicasts go round it.
+/// Several members are dead. Unicasts go round them.
 #[test]
 fn a_unicast_goes_round_the_dead() {
     for seed in seeds(300) {
@@ -243,9 +246,10 @@ fn a_unicast_goes_round_the_dead() {
     }
 }
 
-/// A window's worth of messages may be open, and then the publisher is told.
+/// As many messages may be open as the window has room for. The publisher is told if there are
+/// more.
 #[test]
-fn at_the_window_the_publisher_is_told() {
+fn a_publisher_beyond_the_window_is_refused() {
     let config = Config {
         window: 4,
         ..Config::default()
@@ -296,7 +300,7 @@ fn a_full_node_refuses_and_is_served_later() {
     }
 }
 
-/// While a process is paused its timers run late; it must not blame its peers.
+/// The timers of a paused process run late. The process must not blame its peers for that.
 #[test]
 fn a_pause_of_the_delegator_condemns_nobody() {
     let mut network = Network::new(16, 5, Conditions::default(), Config::default());
@@ -308,7 +312,7 @@ fn a_pause_of_the_delegator_condemns_nobody() {
     network.assert_sound();
 }
 
-/// One paused member at the deadline leaves nobody else in doubt.
+/// One member is paused at the deadline. No other member is in doubt.
 #[test]
 fn one_late_member_is_the_only_one_in_doubt() {
     for seed in seeds(200) {

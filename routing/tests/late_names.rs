@@ -5,8 +5,8 @@ use binomesh_overlay::Rank;
 use binomesh_routing::packet::{Message, Reason};
 use binomesh_routing::{Config, Destination, Input, Timer};
 
-/// The origin at rank 0 of 8 has sent to all, without knowing who ranks 3 and 5 are;
-/// nothing is confirmed. In the epoch that follows 1001, 1003 and 1005 are left.
+/// The origin at rank 0 of 8 has sent a broadcast without the names of ranks 3 and 5. Nothing
+/// is confirmed. In the next epoch the members are the origin, 1001, 1003 and 1005.
 fn two_nameless_members_and_another() -> Single {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
@@ -18,7 +18,7 @@ fn two_nameless_members_and_another() -> Single {
     origin
 }
 
-/// It has sent to 1001 again, who has it.
+/// As above. The origin has also sent to 1001 again, which has the broadcast.
 fn two_nameless_members() -> Single {
     let mut origin = two_nameless_members_and_another();
     origin.next_round();
@@ -26,7 +26,7 @@ fn two_nameless_members() -> Single {
     origin
 }
 
-/// The rest of the former epoch's roster.
+/// A finger tells the rest of the roster of the former epoch.
 fn tell(finger: u32, origin: &mut Single) {
     let tell = Message::RosterTell {
         epoch: epoch(1),
@@ -37,21 +37,22 @@ fn tell(finger: u32, origin: &mut Single) {
 }
 
 #[test]
-fn who_gets_a_name_late_gets_the_broadcast_at_once() {
+fn a_member_whose_name_comes_late_gets_the_broadcast_at_once() {
     let mut origin = two_nameless_members();
     tell(1001, &mut origin);
     assert_eq!(origin.next_round(), Config::REISSUE_FIRST);
     assert_eq!(origin.answer_all(true), 2);
     let receipt = &origin.receipts[0];
     assert_eq!(receipt.reached_peers, [1001, 1003, 1005]);
-    // Without a goodbye nobody has left.
+    // Without a goodbye no member has left.
     let mut reasons = receipt.unreached.iter().map(|one| one.reason);
     assert!(reasons.all(|reason| reason == Reason::Down), "{receipt:?}");
 }
 
-/// 1003 had said goodbye before the broadcast, and 1005 says it after: the one has no line.
+/// 1003 has said goodbye before the broadcast, and 1005 says it afterwards. Only 1005 has a
+/// line.
 #[test]
-fn who_had_left_before_has_no_line_though_its_name_came_late() {
+fn a_member_that_had_left_before_has_no_line_though_its_name_came_late() {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
     origin.handle(Input::PeerLeft(1003));
@@ -73,10 +74,10 @@ fn who_had_left_before_has_no_line_though_its_name_came_late() {
     assert_eq!(expected, (6, 5));
 }
 
-/// While somebody else is still tried, whoever was given up for want of a name may get
-/// one, and is tried as well.
+/// A member is given up because its name is not known. If its name comes while another member
+/// is still tried, the member is tried as well.
 #[test]
-fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
+fn a_member_whose_name_comes_after_it_was_given_up_is_tried_again() {
     let mut origin = two_nameless_members_and_another();
     while origin.next_round() < Config::REISSUE_CAP {
         origin.answer_all(false);
@@ -88,7 +89,7 @@ fn who_gets_a_name_after_it_was_given_up_is_tried_again() {
     assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
 }
 
-/// Nobody else is left but one who is reached in the last moment.
+/// Only one other member is left, and it is reached at the last moment.
 #[test]
 fn a_name_that_came_after_it_was_given_up_keeps_the_broadcast_open() {
     let mut origin = two_nameless_members_and_another();
@@ -103,8 +104,8 @@ fn a_name_that_came_after_it_was_given_up_keeps_the_broadcast_open() {
     assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
 }
 
-/// However often it is looked at what is left: it is time that must have passed
-/// before nameless members are given up.
+/// Members without names are given up only after some time, however often the origin looks at
+/// the members that are left.
 #[test]
 fn ripe_verdicts_on_others_do_not_give_up_the_nameless() {
     let mut origin = two_nameless_members();
@@ -126,8 +127,8 @@ fn ripe_verdicts_on_others_do_not_give_up_the_nameless() {
     assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
 }
 
-/// The own tables name the last member of the newest epoch: who is known by name
-/// from the former one and stands there is issued to at once.
+/// The tables of the origin name the last member of the newest epoch. The origin knows the name
+/// of this member from the former epoch, and issues to it at once.
 #[test]
 fn tables_that_complete_the_roster_are_reason_to_issue_again() {
     let mut origin = Single::new(ORIGIN);
@@ -149,10 +150,10 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
     assert!(origin.receipts[0].is_complete());
 }
 
-/// Nobody may ever have held a rank of the former epoch: then its names can come one
-/// after another for minutes.
+/// A rank of the former epoch may never have had a member. Then the names of that epoch can
+/// come one after another for minutes.
 #[test]
-fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
+fn the_former_roster_is_asked_for_during_twelve_seconds() {
     let mut node = Single::new(ORIGIN);
     node.handle(Input::View(view(1, 64, 0, |rank| ORIGIN + rank.0)));
     node.handle(Input::View(view(2, 4, 0, |rank| ORIGIN + rank.0)));
@@ -181,9 +182,9 @@ fn the_former_roster_is_asked_for_during_twelve_seconds_whatever_is_told() {
     assert_eq!(node.sent, [], "it is taken in, and no more is asked for");
 }
 
-/// It was a member when the broadcast was accepted, which waited for a roster.
+/// 1001 was a member when the broadcast was accepted. The broadcast waited for a roster.
 #[test]
-fn who_leaves_while_a_broadcast_waits_for_names_has_a_line() {
+fn a_member_that_leaves_while_a_broadcast_waits_for_names_has_a_line() {
     let mut origin = Single::new(ORIGIN);
     origin.handle(Input::View(view(1, 8, 0, |rank| ORIGIN + rank.0)));
     origin.publish(Destination::All);
@@ -200,7 +201,7 @@ fn who_leaves_while_a_broadcast_waits_for_names_has_a_line() {
     assert_eq!(lines, [(Some(1001), Reason::Left)]);
 }
 
-/// A table names 1003 at rank 1 for a moment, as a corrupted one may.
+/// The origin's table names 1003 at rank 1 for a moment, as a corrupted table may.
 fn with_a_wrong_name(n: u32) -> Single {
     let mut origin = Single::new(ORIGIN);
     let wrong = |rank: Rank| match rank.0 {
@@ -212,8 +213,8 @@ fn with_a_wrong_name(n: u32) -> Single {
     origin
 }
 
-/// All fingers tell the truth: it is believed once two of them contradict what was taken for
-/// known.
+/// All fingers tell the truth. The origin believes them once two of them contradict the name
+/// that it had noted.
 #[test]
 fn a_finger_that_was_wrong_for_a_moment_does_not_keep_a_member_nameless() {
     let mut origin = with_a_wrong_name(8);
@@ -244,7 +245,8 @@ fn a_finger_that_was_wrong_for_a_moment_does_not_keep_a_member_nameless() {
     );
 }
 
-/// Seven have everybody as a finger, so the corrected roster is complete at once.
+/// Each of seven members has all others as fingers, so the corrected roster is complete at
+/// once.
 #[test]
 fn the_last_name_may_be_one_that_was_wrong() {
     let mut origin = with_a_wrong_name(7);
@@ -257,7 +259,7 @@ fn the_last_name_may_be_one_that_was_wrong() {
     assert_eq!(origin.receipts[0].reached_count, 6);
 }
 
-/// 1002 lies: it has 1004 at rank 3. The own table has 1004 at rank 4.
+/// 1002 lies: it tells 1004 at rank 3. The origin's own table has 1004 at rank 4.
 #[test]
 fn a_message_by_name_stays_with_the_finger_that_it_is_for() {
     let mut origin = Single::new(ORIGIN);

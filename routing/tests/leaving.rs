@@ -1,5 +1,5 @@
-//! Members that leave: a refusal belongs to the life that gave it, and a goodbye ends
-//! what waits for the one that has left.
+//! Members that leave. A refusal belongs to the life that gave it, and a goodbye ends each wait
+//! for the member that has left.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ fn calm(n: u32, seed: u64) -> Network {
     Network::new(n, seed, Conditions::default(), Config::default())
 }
 
-/// The next life of a member that drains is sent what the former one refused.
+/// The next life of a draining member is sent the message that the former life refused.
 #[test]
-fn what_a_draining_life_refused_reaches_the_next_one() {
+fn a_message_that_a_draining_life_refused_reaches_the_next_life() {
     for (n, due) in [2, 3, 5, 16]
         .into_iter()
         .flat_map(|n| [(n, Due::Settled), (n, kept())])
@@ -60,8 +60,8 @@ fn what_a_draining_life_refused_reaches_the_next_one() {
     }
 }
 
-/// Without a goodbye, a verdict or a next life the patience ends it, and the line does not
-/// say *refused*.
+/// Without a goodbye, a verdict or a next life, the patience of the origin ends the wait. The
+/// line of the receipt does not say *refused*.
 #[test]
 fn a_member_that_drains_for_long_is_unconfirmed() {
     for seed in seeds(50) {
@@ -77,7 +77,7 @@ fn a_member_that_drains_for_long_is_unconfirmed() {
         let said = (line.state, line.reason);
         assert_eq!(said, (State::Unconfirmed, Reason::Draining), "seed {seed}");
         network.assert_sound();
-        // What comes later waits no longer for it.
+        // Later messages do not wait for the draining member.
         let before = network.now_us;
         network.publish(origin, 10).unwrap();
         network.run_until_receipts(10 * SECOND);
@@ -85,9 +85,9 @@ fn a_member_that_drains_for_long_is_unconfirmed() {
     }
 }
 
-/// Nobody waits for the other to end.
+/// Neither of the two draining members waits for the end of the other.
 #[test]
-fn two_that_leave_at_once_do_not_wait_for_each_other() {
+fn two_members_that_leave_at_once_do_not_wait_for_each_other() {
     for seed in seeds(50) {
         let mut network = calm(8, seed);
         let (one, other) = two_of(&mut network);
@@ -106,8 +106,9 @@ fn two_that_leave_at_once_do_not_wait_for_each_other() {
     }
 }
 
-/// What a life finds too large the next one may take: until its deadline such a message is
-/// kept for it, and otherwise the line ends with that life's word.
+/// The next life of a member may take a message that was too large for the former life. A kept
+/// message waits for that life until its deadline. For any other message, the line ends with
+/// the answer of the former life.
 #[test]
 fn too_large_ends_a_line_unless_the_message_is_kept() {
     for (due, seed) in [Due::Settled, kept()]
@@ -153,8 +154,8 @@ fn too_large_ends_a_line_unless_the_message_is_kept() {
     }
 }
 
-/// Without room for one more origin's window a member says so, and a receipt without a
-/// deadline comes.
+/// A member without room for the window of one more origin says so. The receipt comes, though
+/// the message has no deadline.
 #[test]
 fn a_member_that_is_full_of_other_origins_ends_its_line() {
     for seed in seeds(20) {
@@ -188,8 +189,8 @@ fn a_member_that_is_full_of_other_origins_ends_its_line() {
     }
 }
 
-/// A message that waits for a member that says goodbye, in the first round or between two,
-/// ends with that; one that is accepted later is not meant for it.
+/// A message waits for a member, in its first round or between two rounds. The goodbye of the
+/// member ends the wait. A message that is accepted later does not expect the member.
 #[test]
 fn a_goodbye_ends_what_waits_and_excuses_what_comes() {
     for (n, seed) in [2, 3, 5, 16, 40]
@@ -233,10 +234,10 @@ fn a_goodbye_ends_what_waits_and_excuses_what_comes() {
     }
 }
 
-/// It is meant again, by those who have heard that it is back, and what was kept for it goes
-/// to its next life.
+/// A member has left and returned. An origin expects the member again once it has heard of the
+/// return. Messages that were kept for the member go to its next life.
 #[test]
-fn who_is_back_is_meant_again() {
+fn a_member_that_left_and_returned_is_expected_again() {
     for seed in seeds(100) {
         let mut network = calm(16, seed);
         let (origin, leaving) = two_of(&mut network);
@@ -261,12 +262,13 @@ fn who_is_back_is_meant_again() {
     }
 }
 
-/// What the life that left said before, and comes late, is no contact.
+/// A message of the life that left may come after its goodbye. It is no contact with the
+/// member.
 #[test]
-fn late_words_of_the_life_that_left_bring_nobody_back() {
+fn late_messages_of_a_life_that_left_do_not_bring_its_member_back() {
     let mut network = calm(8, 1);
     let (origin, leaving) = two_of(&mut network);
-    // Its answers to this are under way when the goodbye comes.
+    // The answers to this message are on their way when the goodbye comes.
     network.conditions.verdict_us = 0;
     network.publish(origin, 10).unwrap();
     network.input_after(origin, 0, Input::PeerLeft(leaving));
@@ -274,8 +276,8 @@ fn late_words_of_the_life_that_left_bring_nobody_back() {
     assert!(network.relay(origin).is_absent(leaving));
 }
 
-/// As many are leaving as a relay remembers. One more that says goodbye is called down, and
-/// nobody waits for it for longer than for the dead.
+/// A relay remembers at most `max_peers` leaving members. A further member that says goodbye is
+/// called down, and is waited for no longer than a dead member.
 #[test]
 fn a_goodbye_without_room_has_the_patience_of_a_verdict() {
     let config = Config {
@@ -295,8 +297,7 @@ fn a_goodbye_without_room_has_the_patience_of_a_verdict() {
     assert!(origin.timers.keys().any(is_patience));
 }
 
-/// Above the members that a roster names, the tables of a new epoch say nothing of those that
-/// have left.
+/// Above `roster_max`, the tables of a new epoch do not tell which members have left.
 #[test]
 fn a_goodbye_outlives_the_epoch_also_without_rosters() {
     let config = Config {

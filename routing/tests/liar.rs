@@ -1,5 +1,5 @@
-//! A member that is authenticated and lies harms little
-//! more than itself. docs/relay.md lists every lie and what bounds it.
+//! A lying member that is authenticated harms little more than itself. docs/relay.md lists each
+//! lie and its bound.
 
 use crate::network::single::header;
 use crate::network::{Conditions, Network, seeds};
@@ -35,7 +35,7 @@ fn errand(network: &Network, boot: u64, sequence: u64, part: Part) -> Errand<u32
     }
 }
 
-/// It delivers nothing on, and says that everybody clockwise of it has it.
+/// The liar hands nothing on, and says that all members clockwise of it have the message.
 fn boast(message: Message<u32>) -> Option<Message<u32>> {
     match message {
         Message::Done {
@@ -72,8 +72,8 @@ fn widened(part: &Part) -> Part {
     }
 }
 
-/// A delegate is believed about its own part and about nothing else: all others
-/// get the message, and nobody else is falsely called reached.
+/// A relay believes a delegate only about the delegate's own part. All other members get the
+/// message, and none of them is falsely called reached.
 #[test]
 fn a_boast_speaks_for_the_liars_own_part_only() {
     for seed in seeds(200) {
@@ -97,13 +97,13 @@ fn a_boast_speaks_for_the_liars_own_part_only() {
         );
         network.run_until_receipts(5_000_000);
         assert_eq!(network.delivered(id, members[8]), 1);
-        // This is what it can do: its own part is at its mercy.
+        // The liar can keep the message only from its own part.
         assert_eq!(network.delivered(id, members[5]), 0);
         assert_eq!(network.complaints().len(), 3, "seed {seed}");
     }
 }
 
-/// It says that the others of its part have refused.
+/// The liar says that the other members of its part have refused.
 fn slander(message: Message<u32>) -> Option<Message<u32>> {
     match message {
         Message::Custody { errand, .. } | Message::Done { errand, .. } => {
@@ -130,7 +130,7 @@ fn slander(message: Message<u32>) -> Option<Message<u32>> {
 
 /// A refusal is final, so only the member itself can give it.
 #[test]
-fn a_refusal_in_the_name_of_others_is_asked_after() {
+fn a_refusal_in_the_name_of_others_is_checked_with_them() {
     for seed in seeds(200) {
         let mut network = calm(32, seed);
         let members = network.members.clone();
@@ -144,10 +144,9 @@ fn a_refusal_in_the_name_of_others_is_asked_after() {
     }
 }
 
-/// Nobody can put another's boot or mark out of reach: the origin's own word
-/// takes it back.
+/// A forged boot or mark is never out of reach: a packet of the origin itself takes it back.
 #[test]
-fn no_boot_or_mark_is_unbeatable() {
+fn the_origin_overrides_any_forged_boot_or_mark() {
     for (boot, sequence) in [(u64::MAX, 0), (u64::MAX, u64::MAX), (1, 1 << 60)] {
         let mut network = calm(32, 7);
         let members = network.members.clone();
@@ -184,7 +183,7 @@ fn no_boot_or_mark_is_unbeatable() {
     }
 }
 
-/// A name that its ranks never had.
+/// The liar tells a name that was never at that rank.
 fn misname(message: Message<u32>) -> Option<Message<u32>> {
     Some(match message {
         Message::RosterTell {
@@ -203,8 +202,8 @@ fn misname(message: Message<u32>) -> Option<Message<u32>> {
     })
 }
 
-/// A finger names a wrong peer for a rank and dies: that rank is found over the
-/// other fingers.
+/// A finger tells a wrong name for a rank, and dies. The origin finds the member at that rank
+/// over its other fingers.
 #[test]
 fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
     let mut believed = 0;
@@ -217,7 +216,7 @@ fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
         network.run_for(3_000_000);
         let roster = network.relay(members[0]).roster().unwrap();
         let is_believed = roster.peer_at(Rank(9)) == Some(5);
-        // Others may have contradicted it in time.
+        // Other fingers may have contradicted the lie in time.
         assert!(is_believed || roster.peer_at(Rank(9)) == Some(members[9]));
         network.crash(members[8]);
         network.run_for(500_000);
@@ -230,8 +229,8 @@ fn a_wrong_name_in_the_roster_keeps_nobody_from_a_message() {
     assert!(believed > 0, "nobody believed the lie");
 }
 
-/// "I have it", "I know nothing of it", and so on: each time the payload would
-/// go out again. Only an answer to a question counts.
+/// The liar says in turn *I have it* and *I know nothing of it*. If each answer counted, the
+/// payload would go out again each time. Only an answer to a question counts.
 #[test]
 fn a_liar_does_not_draw_payloads_at_its_pleasure() {
     let mut network = calm(16, 3);
@@ -258,8 +257,8 @@ fn a_liar_does_not_draw_payloads_at_its_pleasure() {
     assert!(drawn < 10, "{drawn} copies");
 }
 
-/// A copy that was there first names a wrong place of the origin; the origin's
-/// own copy counts.
+/// A forged copy comes first, and gives a wrong rank for the origin. The origin's own copy
+/// counts.
 #[test]
 fn the_origin_knows_best_where_it_stands() {
     let mut network = calm(16, 3);
@@ -286,10 +285,10 @@ fn the_origin_knows_best_where_it_stands() {
     network.assert_survivors_delivered(id);
 }
 
-/// Of a part that names a member many times, or of many parts, a node makes no
-/// more copies than its bound allows.
+/// A node refuses a part that names one member many times. Many parts together make no more
+/// copies than the bound of the node allows.
 #[test]
-fn one_packet_does_not_become_hundreds_nor_many_without_end() {
+fn copies_of_forged_parts_are_bounded() {
     let config = Config {
         max_delegations: 20,
         ..Config::default()

@@ -1,4 +1,5 @@
-//! The rules of the relay, and what travels, in one program: the machines are compiled once.
+//! Tests of the relay's rules and of its messages. They share one program, so that the machines
+//! are compiled once.
 
 mod boundaries;
 mod broadcast_and_unicast;

@@ -1,5 +1,5 @@
-//! Whom the origin knows by name gets its copy by name: whoever else stands at
-//! that rank neither takes it nor answers for it.
+//! The origin addresses a member that it knows by name. Another peer at that rank neither takes
+//! the copy nor answers for the member.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use binomesh_routing::packet::{
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
 
-/// Tells the first two ranks it is asked about the wrong way round.
+/// The liar exchanges the names of the first two ranks in each of its roster answers.
 fn swap(message: Message<u32>) -> Option<Message<u32>> {
     Some(match message {
         Message::RosterTell {
@@ -40,8 +40,8 @@ fn is_deceived(network: &Network) -> bool {
     roster.peer_at(Rank(9)) == Some(members[10]) && roster.peer_at(Rank(10)) == Some(members[9])
 }
 
-/// Nobody of `missed` gets a broadcast of rank 0; then comes an epoch in which the
-/// origin takes ranks 9 and 10 for each other. `None` if the lie came too late.
+/// No member of `missed` gets a broadcast of rank 0. In a later epoch the origin takes ranks 9
+/// and 10 for each other. `None` if the lie came too late.
 fn reissue_under_a_lie(seed: u64, missed: &[usize]) -> Option<(Network, PacketId<u32>)> {
     let mut network = Network::new(16, seed, Conditions::default(), Config::default());
     let members = network.members.clone();
@@ -85,8 +85,9 @@ fn another_peer_at_the_rank_does_not_answer_for_a_missed_member() {
     assert!(deceived > 0);
 }
 
-/// The origin takes ranks 9 and 10 for each other in the epoch of a broadcast that 9
-/// misses: in the next one 10 says that it never stood there, and does not count for 9.
+/// In the epoch of a broadcast the origin takes ranks 9 and 10 for each other, and the member
+/// at rank 9 misses the broadcast. In the next epoch member 10 says that it was never at rank
+/// 9, and does not count for member 9.
 #[test]
 fn a_name_that_never_stood_at_a_rank_does_not_count_for_it() {
     let mut deceived = 0;
@@ -146,7 +147,7 @@ fn the_rest_of_a_wrong_peers_part_goes_on_to_the_others() {
 }
 
 #[test]
-fn a_multicast_does_not_go_to_whoever_has_the_rank() {
+fn a_multicast_does_not_go_to_another_peer_at_the_rank() {
     let mut deceived = 0;
     for seed in seeds(100) {
         let config = Config::default();
@@ -185,8 +186,8 @@ fn a_multicast_does_not_go_to_whoever_has_the_rank() {
     assert!(deceived > 0);
 }
 
-/// Two members claim one rank in the newest epoch: they are issued to one after
-/// the other, and neither counts for both. The second copy goes to the second.
+/// Two members claim one rank in the newest epoch. The origin issues to one after the other,
+/// and neither counts for both. The copy of the second round goes to the second member.
 #[test]
 fn two_members_at_one_rank_have_a_round_each() {
     let mut origin = Single::new(ORIGIN);
@@ -194,8 +195,8 @@ fn two_members_at_one_rank_have_a_round_each() {
     origin.publish(Destination::All);
     let other = |rank: Rank| ORIGIN + rank.0;
     origin.handle(Input::View(view(2, 4, 0, other)));
-    // Clockwise rank 2 is 1002, counterclockwise it is 1003, and nobody is known
-    // to have rank 3.
+    // The clockwise table has 1002 at rank 2, and the counterclockwise table has 1003 there. No
+    // peer is known at rank 3.
     let mut contradictory = view(3, 4, 0, other);
     contradictory.counterclockwise = vec![None, Some(1003)];
     origin.handle(Input::View(contradictory));
@@ -208,7 +209,8 @@ fn two_members_at_one_rank_have_a_round_each() {
             meant.extend(packet.header.named());
             let errand = packet.header.errand;
             let answer = if to == 1003 {
-                // It says that it never stood where its name was heard.
+                // Peer 1003 says that it was never at the rank at which the origin had noted
+                // it.
                 let reason = Refusal::NotThatPeer;
                 Message::Refused { errand, reason }
             } else {
@@ -232,7 +234,7 @@ fn two_members_at_one_rank_have_a_round_each() {
     assert_eq!((left.rank, left.peer), (Some(Rank(3)), None));
 }
 
-/// More members than a packet names: the others have their turn right after.
+/// A packet names at most 2,048 members. The round of the other members follows at once.
 #[test]
 fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
     let first = Config::REISSUE_FIRST;
@@ -240,7 +242,7 @@ fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
     placed(1, 3000, &mut origin);
     origin.publish(Destination::Peers((ORIGIN + 1..ORIGIN + 3000).collect()));
     assert_eq!(origin.answer_all(false), 2048);
-    // Who has failed does not keep the others from their turn.
+    // Members that were not reached do not delay the round of the other members.
     assert_eq!(origin.next_round(), first);
     assert_eq!(origin.answer_all(true), 951);
     assert_eq!(origin.next_round(), first * 2);
@@ -287,7 +289,7 @@ fn answers(receiver: &mut Single) -> Vec<String> {
     named.filter(|sent| !sent.contains("roster")).collect()
 }
 
-/// The receiver's side, at rank 4 of 8.
+/// A receiver at rank 4 of 8.
 fn receiver() -> Single {
     let mut receiver = Single::new(1004);
     receiver.handle(Input::View(view(1, 8, 4, |rank| ORIGIN + rank.0)));
@@ -309,14 +311,15 @@ fn a_question_about_another_is_not_answered_from_memory() {
     assert_eq!(answers(&mut receiver), ["1002 done"]);
     receiver.hear(1002, ask(Some(1005)));
     assert_eq!(answers(&mut receiver), ["1002 not-that-peer"]);
-    // In another round others may be meant, and what is not named is another duty.
+    // A round may mean other members than another round. A question without a name is about
+    // another duty.
     receiver.hear(1002, ask(None));
     assert_eq!(answers(&mut receiver), ["1002 unknown"]);
     receiver.hear(1001, named(3, alone, &[1005]));
     assert_eq!(answers(&mut receiver), ["1001 not-that-peer"]);
 }
 
-/// What is remembered of one round is not taken for what another one asks.
+/// A relay does not answer in one round from its memory of another round.
 #[test]
 fn each_delegate_gets_the_names_of_its_part_in_every_round() {
     let mut receiver = receiver();
@@ -344,7 +347,8 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
         reason: Refusal::NotThatPeer,
     };
     receiver.hear(1006, refused);
-    // 1007 is no finger, so its part goes on by another step, if that has not got it.
+    // Peer 1007 is no finger, so its part goes on over another hop. That hop is first asked
+    // whether it has the part.
     let (to, question) = receiver.sent.pop().unwrap();
     let Message::Inquire { errand, .. } = question else {
         panic!("{question:?}");
@@ -355,7 +359,8 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
     assert!(rest[0].ends_with("packet [1007]"), "{rest:?}");
 }
 
-/// Copies of one round mean the same members; the origin's own word decides.
+/// All copies of one round name the same members. If two copies differ, the origin's own copy
+/// counts.
 #[test]
 fn a_copy_that_names_others_gives_way_to_the_origins() {
     let mut receiver = receiver();

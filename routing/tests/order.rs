@@ -1,5 +1,5 @@
-//! Each origin's messages in the order in which it published them: what is missing is told
-//! where it is missing, what comes too late is told to be late, and nothing is lost.
+//! The messages of each origin come in the order in which it published them. A gap is told in
+//! its place, a message after its gap is marked late, and no message is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A sorter whose messages are (stream, number).
+/// A sorter of messages that are pairs (stream, number).
 struct Bench {
     sorter: Sorter<u32, (u32, u64)>,
     out: Vec<Sorted<(u32, u64)>>,
@@ -52,8 +52,8 @@ impl Bench {
         self.sorter.expire(ms(now), &mut self.out);
     }
 
-    /// What came out since, as words: `-2` is a gap of two, `3` a message and `3late` one
-    /// that is late.
+    /// The output since the last call, as words: `-2` is a gap of two messages, `3` is message
+    /// 3, and `3late` is message 3 marked late.
     fn said(&mut self) -> String {
         let mut words = Vec::new();
         for sorted in self.out.drain(..) {
@@ -82,7 +82,7 @@ fn messages_wait_for_those_before_them() {
 }
 
 #[test]
-fn nothing_is_held_for_longer_than_was_said_and_what_is_missing_is_told_where_it_is() {
+fn no_message_is_held_beyond_the_time_and_each_gap_is_told_in_its_place() {
     let mut bench = Bench::new(BOUNDS);
     bench.take(0, 7, 0);
     bench.take(10, 7, 5);
@@ -94,7 +94,7 @@ fn nothing_is_held_for_longer_than_was_said_and_what_is_missing_is_told_where_it
     bench.expire(110);
     assert_eq!(bench.said(), "-2 3 -1 5", "the time of 9 is not over");
     assert_eq!(bench.sorter.next_deadline(), Some(ms(120)));
-    // It comes all the same, and is not lost.
+    // Message 2 comes after its gap, and is not lost.
     bench.take(111, 7, 2);
     bench.take(111, 7, 6);
     assert_eq!(bench.said(), "2late 6");
@@ -105,18 +105,18 @@ fn nothing_is_held_for_longer_than_was_said_and_what_is_missing_is_told_where_it
 }
 
 #[test]
-fn whoever_comes_later_is_told_how_many_it_has_missed() {
+fn a_receiver_that_comes_later_is_told_how_many_messages_it_missed() {
     let mut bench = Bench::new(BOUNDS);
-    // Those before it may be on their way.
+    // Earlier messages may be on their way.
     bench.take(0, 1, 1000);
     bench.take(1, 1, 999);
     assert_eq!(bench.said(), "");
     bench.expire(100);
     assert_eq!(bench.said(), "-999 999 1000");
-    // Those before it are not.
+    // No earlier message is on its way.
     bench.take_all(100, (2, 1000), 1, true);
     assert_eq!(bench.said(), "-1000 1000");
-    // Of a stream that is known that is not enough: what is kept may come.
+    // In a known stream this does not suffice, since a kept message may still come.
     bench.take_all(100, (2, 1002), 1, true);
     assert_eq!(bench.said(), "");
     bench.take(101, 2, 1001);
@@ -135,7 +135,7 @@ fn streams_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_held_is_bounded_by_number_and_by_bytes_and_one_is_held_however_long() {
+fn held_messages_are_bounded_by_number_and_bytes_and_one_of_any_length_is_held() {
     let mut bench = Bench::new(Bounds {
         messages: 3,
         ..BOUNDS
@@ -163,7 +163,7 @@ fn what_is_held_is_bounded_by_number_and_by_bytes_and_one_is_held_however_long()
 }
 
 #[test]
-fn the_stream_that_is_silent_for_longest_is_forgotten_and_what_it_holds_goes_out() {
+fn the_longest_silent_stream_is_forgotten_and_its_held_messages_go_out() {
     let mut bench = Bench::new(Bounds {
         streams: 2,
         ..BOUNDS
@@ -185,7 +185,7 @@ fn the_stream_that_is_silent_for_longest_is_forgotten_and_what_it_holds_goes_out
 
 /// A liar gives two messages one number.
 #[test]
-fn a_number_that_is_there_twice_is_late_and_no_end_of_the_numbers_is_a_panic() {
+fn a_repeated_number_is_late_and_the_greatest_number_is_no_panic() {
     let mut bench = Bench::new(BOUNDS);
     for number in [0, 0, 4, 4, u64::MAX, u64::MAX] {
         bench.take(0, 1, number);
@@ -195,8 +195,8 @@ fn a_number_that_is_there_twice_is_late_and_no_end_of_the_numbers_is_a_panic() {
     assert_eq!(bench.said(), format!("-3 4 -{} {}", u64::MAX - 5, u64::MAX));
 }
 
-/// What an adversary does: which messages of how long streams are lost, in which order
-/// the others come, and how much time goes by before each.
+/// The choices of an adversary: the lost messages of some streams, the order in which the other
+/// messages come, and the pause before each.
 #[derive(Debug, Clone)]
 struct Weather {
     lost: BTreeSet<(u32, u64)>,
@@ -213,7 +213,7 @@ fn weather() -> impl Strategy<Value = Weather> {
             .collect();
         let kept = vec(prop::bool::weighted(0.8), all.len());
         let shuffled = Just(all.clone()).prop_shuffle();
-        // Mostly in order, or not at all.
+        // Either in order or shuffled.
         let coming = prop_oneof![Just(all.clone()), shuffled];
         let pauses = vec(0..60u64, all.len());
         (Just(all), kept, coming, pauses).prop_map(|(all, kept, coming, pauses)| {
@@ -231,9 +231,9 @@ fn weather() -> impl Strategy<Value = Weather> {
 
 type Numbers = BTreeSet<(u32, u64)>;
 
-/// What came out, judged without knowing how it is done: each message once, those that
-/// are not late in order, and each gap between them of exactly the numbers that are said
-/// to be missing. Returns those numbers, and which messages were late.
+/// Checks an output without knowledge of the sorter. Each message comes once, the messages that
+/// are not late come in order, and each gap has exactly the numbers that are told as missing.
+/// Returns the missing numbers and the late messages.
 fn judge(coming: &[(u32, u64)], out: &[Sorted<(u32, u64)>]) -> (Numbers, Numbers) {
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut missing, mut late) = (BTreeSet::new(), BTreeSet::new());
@@ -259,9 +259,10 @@ fn judge(coming: &[(u32, u64)], out: &[Sorted<(u32, u64)>]) -> (Numbers, Numbers
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// With room and patience gaps are exactly what is lost, and nothing is late.
+    /// With enough room and time, the gaps are exactly the lost messages, and no message is
+    /// late.
     #[test]
-    fn in_any_order_of_arrival_each_comes_once_in_order_and_gaps_are_what_is_lost(
+    fn messages_come_once_in_order_and_gaps_are_exactly_the_lost_ones(
         weather in weather(),
     ) {
         let patient = Bounds { messages: 1000, streams: 8, bytes: 1000, time: Duration::MAX };
@@ -272,7 +273,7 @@ proptest! {
         bench.expire(1 << 40);
         bench.sorter.finish(&mut bench.out);
         let (missing, late) = judge(&weather.coming, &bench.out);
-        // What is lost behind the last one that came, nothing tells of.
+        // No gap is told for a message that was lost behind the last arrival of its stream.
         let lost = weather.lost.iter().filter(|(stream, number)| {
             weather.coming.iter().any(|(other, last)| other == stream && last > number)
         });
@@ -281,9 +282,10 @@ proptest! {
         prop_assert_eq!(bench.sorter.counts().crowded, 0);
     }
 
-    /// Without, what is told to be missing either is lost or comes late; and the bounds hold.
+    /// With little room and time, each message that is told as missing is lost or comes late.
+    /// The bounds hold.
     #[test]
-    fn bounds_hold_and_what_came_too_late_is_told_to_be_late(
+    fn bounds_hold_and_messages_that_come_too_late_are_marked_late(
         weather in weather(),
         messages in 1..10usize,
         bytes in 1..20usize,

@@ -1,4 +1,4 @@
-//! What relays say about the order of messages: per stream a number without holes.
+//! The numbers that relays give to messages: each stream counts without holes.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ fn publish(network: &mut Network, origin: u32, to: Destination<u32>, count: usiz
     id.unwrap()
 }
 
-/// Whatever is lost on the way and whoever hands it on: each member has each number of
-/// each stream that it belongs to once, in the order of the origin's sequences.
+/// Some messages are lost on the way. Each member gets each number of each of its streams once,
+/// in the order of the origin's sequences.
 #[test]
 fn each_member_gets_the_numbers_of_each_stream_without_a_hole() {
     for seed in seeds(100) {
@@ -69,8 +69,8 @@ fn each_member_gets_the_numbers_of_each_stream_without_a_hole() {
     }
 }
 
-/// Of a message that was published when nothing was open, receivers know that nothing
-/// before it is on its way; of others they do not.
+/// If a message was published when no other was open, its receivers know that no earlier
+/// message is on its way. For other messages they do not know it.
 #[test]
 fn receivers_are_told_when_nothing_before_a_message_is_on_its_way() {
     let mut network = Network::new(8, 1, Conditions::default(), Config::default());

@@ -1,11 +1,12 @@
-//! Some pairs cannot reach each other and everybody else can.
+//! Some pairs of members cannot reach each other, and all other pairs can.
 
 use crate::network::{Conditions, Id, Network};
 use binomesh_routing::{Config, Destination};
 
-/// Until another way is looked for, and the way.
+/// The time for the first messages: until a delegator looks for another route, and the route
+/// itself.
 const FIRST_US: u64 = 1_600_000;
-/// From then on.
+/// The time for later messages.
 const LATER_US: u64 = 100_000;
 
 fn all_publish(network: &mut Network) -> Vec<Id> {
@@ -18,8 +19,8 @@ fn cut(network: &mut Network, a: u32, b: u32) {
     network.cuts.extend([(a, b), (b, a)]);
 }
 
-/// One pair is cut for good, each in turn. Everybody gets everything of everybody
-/// once, and after the first time without delay.
+/// One pair of members is cut for good, each pair in turn. Each member gets each message once,
+/// and after the first messages without delay.
 #[test]
 fn a_pair_that_is_cut_costs_nobody_anything() {
     for n in [8u32, 16] {
@@ -53,7 +54,7 @@ fn a_pair_that_is_cut_costs_nobody_anything() {
     }
 }
 
-/// The pair is cut while one has custody of a part that the other gave it.
+/// A pair is cut while one member has custody of a part that the other gave it.
 #[test]
 fn custody_beyond_a_cut_is_handed_to_others() {
     for seed in 0..20 {
@@ -70,8 +71,8 @@ fn custody_beyond_a_cut_is_handed_to_others() {
     }
 }
 
-/// Above the roster bound nobody knows that a delegate of the former epoch is no
-/// member any more, and no verdict says so. The receipt comes all the same.
+/// Above `roster_max` no node knows that a delegate of the former epoch is no longer a member,
+/// and no verdict says so. The receipt comes nevertheless.
 #[test]
 fn a_dead_delegate_of_a_former_epoch_blocks_no_receipt() {
     for seed in 0..10 {

@@ -1,4 +1,4 @@
-//! The judge must be able to see red: the same worlds with planted bugs.
+//! The judge must be able to fail: it sees the same worlds with planted bugs.
 #![cfg(feature = "planted")]
 
 use crate::network::{Conditions, Network};
@@ -6,7 +6,7 @@ use binomesh_overlay::{Bug, Planted};
 use binomesh_routing::Config;
 use rand::Rng;
 
-/// The share of worlds in which the judge complains.
+/// The number of worlds, out of 100, in which the judge complains.
 fn red_worlds(planted: Planted) -> usize {
     let config = Config {
         planted,
@@ -51,8 +51,9 @@ fn dropping_a_duplicate_with_its_duty_goes_red() {
     assert!(red_worlds(Planted::new(Bug::DropDuplicateDuty)) > 0);
 }
 
-/// Twenty nodes of which some are dead, with room for two duties each and too many to know
-/// each other's ranks, all broadcast: so steps on the way to a rank want room, too.
+/// Twenty nodes broadcast, and some of them are dead. Each node has room for two duties and no
+/// complete roster, so the steps on the way to a rank need room as well. Returns the numbers of
+/// receipts and of published messages.
 fn receipts_of_a_crowd(planted: Planted) -> (usize, usize) {
     let config = Config {
         max_duties: 2,
@@ -79,7 +80,7 @@ fn receipts_of_a_crowd(planted: Planted) -> (usize, usize) {
 }
 
 #[test]
-fn nobody_waits_for_room_in_a_crowd() {
+fn without_a_bug_no_node_waits_for_room_for_ever() {
     let (receipts, published) = receipts_of_a_crowd(Planted::default());
     assert_eq!(receipts, published);
 }

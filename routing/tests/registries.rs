@@ -1,5 +1,5 @@
-//! What there is of routers, strategies and messages stands in the documents as well: a new
-//! one without its row turns a test red.
+//! Each router, strategy and message has a row in the documents. A new one without a row fails
+//! a test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use binomesh_routing::wire::{DecodeError, VERSION, decode, encode};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The cells of all rows of the tables of a document whose first cell is code.
+/// The cells of each table row of a document whose first cell is code.
 fn rows(document: &str) -> Vec<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let text = std::fs::read_to_string(root.join(document)).expect("a document");
@@ -39,8 +39,8 @@ fn each_router_and_each_strategy_has_a_row_in_the_routing_guide() {
     }
 }
 
-/// All kinds of messages that the codec reads, by their place on the wire: for each, bytes
-/// are drawn until they are a message.
+/// All kinds of messages that the codec reads, by their number on the wire. For each kind,
+/// bytes are drawn until they decode as a message.
 fn kinds() -> BTreeMap<u8, (&'static str, Class)> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut kinds = BTreeMap::new();
@@ -51,10 +51,10 @@ fn kinds() -> BTreeMap<u8, (&'static str, Class)> {
     kinds
 }
 
-/// A message of this kind, if the bytes that are drawn are one.
+/// A message of this kind, if the drawn bytes decode as one.
 fn drawn(kind: u8, rng: &mut ChaCha8Rng) -> Option<Message<PeerId>> {
     let mut frame = vec![VERSION, kind];
-    // Small numbers are short lists and known variants; a topic has letters.
+    // Small numbers make short lists and known variants. Topics need letters.
     let letters = [0, 0, 0, 0, 1, 2, b'a'];
     let length = rng.random_range(0..120);
     frame.extend((0..length).map(|_| letters[rng.random_range(0..letters.len())]));

@@ -1,5 +1,5 @@
-//! Blocks that follow each other by the strategy `circulant`, and members that a broadcast
-//! does not wait for.
+//! Successive blocks by the strategy `circulant`, and members that a broadcast does not wait
+//! for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn network(n: u32, seed: u64) -> Network {
     Network::new(n, seed, conditions, Config::default())
 }
 
-/// So many blocks, one after the other.
+/// Publishes this number of blocks, one after the other.
 fn publish(network: &mut Network, origin: u32, blocks: u32) -> Vec<crate::network::Id> {
     let mut ids = Vec::new();
     for left in (0..blocks).rev() {
@@ -31,7 +31,7 @@ fn publish(network: &mut Network, origin: u32, blocks: u32) -> Vec<crate::networ
 }
 
 #[test]
-fn each_gets_each_block_once_and_over_links_of_the_graph_alone() {
+fn each_member_gets_each_block_once_in_n_minus_1_packets() {
     for n in [1, 2, 3, 5, 8, 13, 24, 33] {
         let mut network = network(n, n.into());
         let origin = network.members[n as usize / 2];
@@ -45,9 +45,9 @@ fn each_gets_each_block_once_and_over_links_of_the_graph_alone() {
     }
 }
 
-/// At whatever moment, and up to four at once.
+/// Up to four members die, at once or one after the other.
 #[test]
-fn whoever_dies_keeps_its_place_and_nobody_goes_without() {
+fn a_dead_member_keeps_its_place_and_all_survivors_get_every_block() {
     for seed in seeds(100) {
         let mut network = network(16, seed);
         let origin = network.members[seed as usize % 16];
@@ -65,8 +65,8 @@ fn whoever_dies_keeps_its_place_and_nobody_goes_without() {
     }
 }
 
-/// Who is spared and well gets the message and passes it on; who is dead keeps no receipt
-/// waiting, whether or not that is known already.
+/// A live member that is spared gets the message and passes it on. A dead member that is spared
+/// delays no receipt, whether its death is known or not.
 #[test]
 fn members_that_are_spared_are_not_waited_for() {
     for (seed, strategy) in seeds(20).flat_map(|seed| {
@@ -90,7 +90,7 @@ fn members_that_are_spared_are_not_waited_for() {
     }
 }
 
-/// The others wait, and go when the first ones are answered, in the order of their turns.
+/// The other copies wait, and go in the order of their turns when the first ones are answered.
 #[test]
 fn a_node_has_few_blocks_on_their_way() {
     let config = Config {
@@ -138,12 +138,12 @@ fn a_node_has_few_blocks_on_their_way() {
             origin.handle(Input::Message { from: to, message });
         }
     }
-    // The last one goes to all that do not get it from others.
+    // The last block goes to all members that do not get it from others.
     assert_eq!(seen.len() as u32, blocks - 1 + 3);
 }
 
-/// A peer that answers nothing holds back its copies, however many blocks others answer: what
-/// is behind it is handed to others as soon as without them.
+/// A silent peer holds back its copies, however many blocks other peers answer. The part behind
+/// it is handed to another member as soon as without these blocks.
 #[test]
 fn blocks_of_others_do_not_keep_a_silent_peer_waited_for() {
     let without = handed_on_after(false);
@@ -154,7 +154,7 @@ fn blocks_of_others_do_not_keep_a_silent_peer_waited_for() {
     );
 }
 
-/// After how many milliseconds somebody else gets the part of a silent peer that had to wait.
+/// The time in milliseconds until another member gets the waiting part of a silent peer.
 fn handed_on_after(has_blocks: bool) -> Option<u64> {
     let mut origin = Single::with(ORIGIN, Config::default());
     placed(1, 8, &mut origin);
@@ -217,12 +217,12 @@ fn publish_from(origin: &mut Single, strategy: Strategy, to: Destination<u32>, b
         confirmation: Default::default(),
         is_ordered: false,
     };
-    // Without room there are blocks enough.
+    // If there is no room, enough blocks are open.
     let _ = origin.relay.publish(publish, &mut origin.out);
     origin.perform();
 }
 
-/// What is asked by a copy, or a question.
+/// The errand of a copy or of a question, and whether it is a copy.
 fn asked(message: &Message<u32>) -> Option<(Errand<u32>, bool)> {
     match message {
         Message::Packet(packet) => Some((packet.header.errand.clone(), true)),

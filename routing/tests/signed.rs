@@ -1,7 +1,6 @@
-//! Copies that are not as their origin signed them: hosts tell the relay of them
-//! ([`Input::Unproven`]), and the true message still reaches everybody. That honest
-//! relays hand signatures on unchanged, whatever way a copy takes, every test that stands
-//! on `network` checks.
+//! Copies that differ from the content that their origin signed. Hosts report such copies to
+//! the relay ([`Input::Unproven`]), and the true message still reaches all members. Each test
+//! on `network` also checks that honest relays hand on signatures unchanged.
 
 use std::time::Duration;
 
@@ -35,8 +34,8 @@ fn rewritten(message: Message<u32>) -> Option<Message<u32>> {
     })
 }
 
-/// The liar is told that its copies are refused, and the origin takes only the members'
-/// own word for that: it asks them itself, and they get the true message.
+/// The members refuse the copies of the liar. The origin believes a refusal only from the
+/// member itself, so it asks these members, and they get the true message.
 #[test]
 fn a_liars_part_gets_the_true_message_once() {
     for (twist, seed) in [stripped as Twist, rewritten]
@@ -67,10 +66,11 @@ fn a_liars_part_gets_the_true_message_once() {
     }
 }
 
-/// What was signed by the former key nobody takes any more, and whoever has delivered it
-/// is not believed by it either. Signed anew, who has it says so, and who has not gets it.
+/// Hosts refuse copies with a signature of the former key, even at a member that has delivered
+/// the message. With a new signature, a member that has the message confirms it, and a member
+/// without the message gets it.
 #[test]
-fn what_is_open_when_keys_are_renewed_reaches_everybody_and_is_confirmed() {
+fn a_message_that_is_open_when_keys_are_renewed_reaches_all_and_is_confirmed() {
     for seed in seeds(100) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         network.requires = true;
@@ -118,10 +118,10 @@ fn publish(origin: &mut Single, signature: Option<Signature>) -> PacketId<u32> {
     try_publish(origin, Due::Settled, Ok(signature)).unwrap()
 }
 
-/// Nor does it go when there is no room for its signature; no sequence is used, and no
-/// number of the order.
+/// A message is also refused if there is no room for its signature. A refused message uses no
+/// sequence and no number of the order.
 #[test]
-fn what_cannot_be_signed_does_not_go_unsigned() {
+fn a_message_that_cannot_be_signed_is_not_sent_unsigned() {
     let config = Config {
         max_message_bytes: 20,
         max_kept_bytes: 10,
@@ -166,7 +166,7 @@ fn what_cannot_be_signed_does_not_go_unsigned() {
     assert_eq!(origin.relay.stats().message_bytes, 20);
 }
 
-/// With the first copy that is signed a duty grows.
+/// A duty grows with its first signed copy.
 #[test]
 fn a_signature_takes_room_in_a_duty_that_is_open() {
     let taken = signature().unwrap().bytes().len();
@@ -191,8 +191,8 @@ fn a_signature_takes_room_in_a_duty_that_is_open() {
     }
 }
 
-/// The round that is under way goes on with the new signature, and the next one does not
-/// wait for its turn.
+/// The open round goes on with the new signature. The next round begins after the shortest
+/// wait.
 #[test]
 fn a_new_signature_goes_with_every_copy_from_then_on() {
     let mut origin = Single::new(ORIGIN);
@@ -220,7 +220,7 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
     resign(&mut origin, b"another");
     let late = |timer: &&Timer| matches!(timer, Timer::Delegation { .. });
     let late = *origin.timers.keys().find(late).unwrap();
-    // Who comes in the place of the late one is asked first.
+    // The member that replaces the late delegate is asked first.
     origin.fire(late);
     let asked = std::mem::take(&mut origin.sent);
     let [(to, Message::Inquire { errand, .. })] = &asked[..] else {
@@ -229,7 +229,7 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
     let (errand, reason) = (errand.clone(), Refusal::Unknown);
     origin.hear(*to, Message::Refused { errand, reason });
     assert_signed(&origin, b"another");
-    // Nobody is reached, again and again: the waits grow.
+    // No member is reached in several rounds, so the waits grow.
     origin.sent.extend(first);
     origin.answer_all(false);
     let waited = (0..3).map(|_| {
@@ -244,7 +244,7 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
     assert_signed(&origin, b"the last one");
 }
 
-/// Rank 2 of 8.
+/// The member at rank 2 of 8.
 fn second() -> Single {
     let mut relay = Single::new(ORIGIN + 2);
     relay.handle(Input::View(view(1, 8, 2, |rank| ORIGIN + rank.0)));
@@ -252,7 +252,7 @@ fn second() -> Single {
     relay
 }
 
-/// A copy for rank 2 and those behind it.
+/// A copy for the part that begins at rank 2 and ends before `end`.
 fn copy(end: u32, signature: Option<Signature>) -> Packet<u32> {
     let header = Header {
         signature,
@@ -266,10 +266,10 @@ fn signature() -> Option<Signature> {
     Signature::new(Bytes::from_static(b"the origin's word"))
 }
 
-/// Nothing of such a copy is noted, and what was delivered is not denied by it: that
-/// refusal is none for good.
+/// The relay notes nothing of an unproven copy. If the relay has delivered the message, it
+/// answers `Malformed`, which is no final refusal.
 #[test]
-fn who_sent_an_unproven_copy_is_told_and_nothing_else_happens() {
+fn the_sender_of_an_unproven_copy_is_refused_and_nothing_else_happens() {
     let mut relay = second();
     let copy = copy(3, signature());
     let liar = ORIGIN + 7;
@@ -297,8 +297,8 @@ fn who_sent_an_unproven_copy_is_told_and_nothing_else_happens() {
     assert_eq!(said_to(true, Refusal::Signature), Refusal::Malformed);
 }
 
-/// A copy without its signature is taken where none is required; those behind may
-/// require it.
+/// A relay that requires no signature takes an unsigned copy. It keeps the signature that it
+/// has, since members behind it may require one.
 #[test]
 fn a_signature_is_not_given_up_for_a_larger_copy_without_one() {
     let mut relay = second();
@@ -313,7 +313,7 @@ fn a_signature_is_not_given_up_for_a_larger_copy_without_one() {
     }
 }
 
-/// Topic and question are signed too: the true copy brings its own.
+/// The topic and the confirmation are signed too, so the relay takes them from the signed copy.
 #[test]
 fn a_signed_copy_brings_all_that_is_signed() {
     let mut relay = second();
@@ -331,7 +331,7 @@ fn a_signed_copy_brings_all_that_is_signed() {
     }
 }
 
-/// What a member says that requires signatures and was given a copy without one.
+/// The exception of a member that requires signatures and was given an unsigned copy.
 fn unsigned(span: Span) -> Exception<u32> {
     Exception {
         span,
@@ -341,8 +341,9 @@ fn unsigned(span: Span) -> Exception<u32> {
     }
 }
 
-/// Above `roster_max` the origin cannot ask everybody itself and takes refusals from
-/// hearsay, but not this one: somebody on the way has lost the signature that it gave.
+/// Above `roster_max` the origin cannot ask all members itself, and believes refusals that
+/// other members report. It does not believe this one, because it has signed the message: a
+/// relay on the way has lost the signature.
 #[test]
 fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
     for (given, is_final) in [(None, true), (signature(), false)] {
@@ -353,7 +354,7 @@ fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
         let mut origin = Single::with(ORIGIN, config);
         origin.handle(Input::View(view(1, 32, 0, |rank| ORIGIN + rank.0)));
         publish(&mut origin, given);
-        // Of each longer part a member that the origin does not know.
+        // One member of each longer part is excepted. The origin does not know this member.
         for (to, packet) in origin.packets() {
             let errand = packet.header.errand;
             let end = errand.part.spans()[0].end;
@@ -378,8 +379,9 @@ fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
     }
 }
 
-/// Who hands on has had a copy without the signature first, and those behind it that
-/// require one have refused: with it they are asked again, even in that round.
+/// A relay has handed on an unsigned copy, and the members behind it that require a signature
+/// have refused. With the signed copy the relay asks these members again, even in the same
+/// round.
 #[test]
 fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
     let refused = |errand, _| Message::Refused {
@@ -403,7 +405,7 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
             relay.hear(to, answer(errand, end));
         }
         relay.packets();
-        // Without a signature it is the last word.
+        // Another unsigned copy does not change the refusals.
         relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, None))));
         assert!(relay.packets().is_empty());
         relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, signature()))));
@@ -411,7 +413,7 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
         assert_eq!(copies.len(), 2);
         for (to, packet) in copies {
             assert_eq!(packet.header.signature, signature());
-            // Whoever refuses now is a liar, or refused what came before.
+            // A member that refuses now is a liar, or has refused the unsigned copy.
             relay.hear(to, refused(packet.header.errand, 0));
         }
         let done = relay.sent.iter().find_map(|(_, message)| match message {
@@ -423,8 +425,8 @@ fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
     }
 }
 
-/// And who refuses only after the signed copy has come here had refused the other: that is
-/// not the last word.
+/// A member may answer only after the signed copy has come to its delegator. Its refusal is
+/// about the unsigned copy, and is not final.
 #[test]
 fn a_refusal_that_crosses_the_signed_copy_is_not_final() {
     let mut relay = second();

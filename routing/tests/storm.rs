@@ -13,7 +13,7 @@ use rand::Rng;
 struct Storm {
     network: Network,
     everybody: Vec<u32>,
-    /// Alive, a member and of one boot all the time.
+    /// Members that are alive and of one boot in all epochs.
     steady: BTreeSet<u32>,
     crashed: BTreeSet<u32>,
     ids: Vec<Id>,
@@ -87,7 +87,7 @@ impl Storm {
                 .collect();
             Destination::Peers(peers.into_iter().collect())
         };
-        // By any strategy, not drawn: a seed's storm is the one that it always was.
+        // The strategy is not drawn, so the storm of each seed stays the same.
         self.network.strategy = match self.ids.len() % 6 {
             0 => Strategy::SiblingTree { fanout: 2 },
             1 => Strategy::SiblingTree { fanout: 5 },
@@ -100,7 +100,7 @@ impl Storm {
         self.ids.extend(sent);
     }
 
-    /// A verdict that is wrong, and withdrawn after a while.
+    /// Gives all other members a wrong verdict on a node, and withdraws it after a while.
     fn accuse(&mut self, node: u32) {
         for judge in self.network.members.clone() {
             if judge != node {
@@ -111,7 +111,7 @@ impl Storm {
         }
     }
 
-    /// The dead leave, somebody joins, the ranks are dealt anew.
+    /// Removes the dead members, may add one member, and assigns the ranks again.
     fn renumber(&mut self) {
         let mut members = self.network.members.clone();
         members.retain(|id| self.network.is_alive(*id));
@@ -133,7 +133,7 @@ impl Storm {
 }
 
 #[test]
-fn whatever_happens_receipts_are_true_and_the_steady_get_everything() {
+fn in_a_storm_receipts_are_true_and_steady_members_get_everything() {
     for seed in seeds(1500) {
         let mut storm = Storm::new(seed);
         for _ in 0..40 {

@@ -1,5 +1,5 @@
-//! [SFT06] §3 over the relay: broadcasts down the sibling tree, encapsulation,
-//! flooding, and the routers of what is routed.
+//! [SFT06] §3 over the relay: broadcasts down the sibling tree, encapsulation, flooding, and
+//! the routers of routed parts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn calm(n: u32, seed: u64, strategy: Strategy) -> Network {
     network
 }
 
-/// One whose nodes route by `router` over trees of this fanout.
+/// A network whose nodes route by `router` over trees of this fanout.
 fn routed(n: u32, seed: u64, router: &str, fanout: u32) -> Network {
     let config = Config {
         router: Chosen::named(router).unwrap(),
@@ -48,11 +48,11 @@ fn alive(network: &Network) -> Vec<u32> {
 }
 
 #[test]
-fn down_the_tree_everybody_gets_it_once_in_n_minus_1_packets_from_any_origin() {
+fn a_broadcast_down_the_tree_takes_n_minus_1_packets_from_any_origin() {
     for fanout in [2, 3, 5] {
         for n in (1..=20).chain([31, 40]) {
             let mut network = calm(n, u64::from(n), tree(fanout));
-            // To the root, and down.
+            // One hop to the root, and the levels of the tree.
             let bound = u32::from(shape(n, fanout).last_level()) + 1;
             for origin in network.members.clone() {
                 let before = network.packets;
@@ -78,14 +78,14 @@ fn down_the_tree_everybody_gets_it_once_in_n_minus_1_packets_from_any_origin() {
     }
 }
 
-/// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". Nobody
-/// has noticed the deaths yet, and when the first verdict comes all have it.
+/// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". No node has
+/// noticed the deaths yet, and all survivors have the message before the first verdict.
 #[test]
-fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
+fn a_broadcast_goes_round_the_dead_children_of_the_root_before_any_verdict() {
     let worlds = [(31, 2, 1), (31, 2, 2)];
     let all = ROUTERS.map(|router| worlds.map(|world| (router.name(), world)));
-    // With more dead children the routers of the tree may use up the budget of
-    // re-delegations on hops that are dead as well, and wait for a verdict.
+    // With more dead children, the routers of the tree may spend the budget of re-delegations
+    // on other dead hops, and then wait for a verdict.
     let wider = [("binomial", (40, 3, 3)), ("binomial", (85, 4, 4))];
     for (router, (n, fanout, seed)) in all.into_iter().flatten().chain(wider) {
         let mut network = routed(n, seed, router, fanout);
@@ -123,7 +123,7 @@ fn both_children_of_the_root_die_and_all_others_get_it_before_any_verdict() {
 }
 
 #[test]
-fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
+fn a_broadcast_down_the_tree_reaches_all_survivors_with_a_tenth_dead() {
     for seed in crate::network::seeds(200) {
         let mut network = calm(60, seed, tree(2 + (seed % 4) as u32));
         network.conditions.loss = if seed % 3 == 0 { 0.05 } else { 0.0 };
@@ -134,7 +134,8 @@ fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
             .into_iter()
             .filter(|id| *id != origin);
         let dead: Vec<u32> = others.skip(seed as usize % 7).step_by(9).take(6).collect();
-        // Half of them are known to be dead, the others die in mid-flight.
+        // Three of the six are known to be dead. The other three die while the broadcast is on
+        // its way.
         for id in &dead[..3] {
             network.crash(*id);
         }
@@ -149,19 +150,19 @@ fn with_any_tenth_dead_all_that_live_get_it_down_the_tree() {
     }
 }
 
-/// The origin hands it to one neighbour and dies. By `binomial` those behind the
-/// others go without; by `flood` all get it, or none.
+/// The origin sends a copy to one neighbour and dies. By `binomial` the members behind the
+/// other neighbours miss the message. By `flood` all members get it, or none.
 #[test]
 fn flooding_survives_its_origin() {
     let (mut partly, mut flooded) = (0, 0);
     for seed in crate::network::seeds(300) {
         for strategy in [Strategy::Binomial, Strategy::Flood] {
             let mut network = calm(33, seed, strategy);
-            // Slow enough that some copies are lost with the origin's links.
+            // Slow and uneven links.
             network.conditions.latency_us = 100..20_000;
             let origin = network.members[seed as usize % 33];
             let id = network.publish(origin, 100).unwrap();
-            // A copy to one is on its way; the others are lost.
+            // The copy to one member is on its way, and all other copies are lost.
             let spared = network.members[(seed as usize + 1) % 33];
             for other in network.members.clone() {
                 if other != spared {
@@ -189,7 +190,7 @@ fn flooding_survives_its_origin() {
     assert!(flooded > 0, "nothing was flooded");
 }
 
-/// Each sends one copy, and whoever is dead is passed over, at whatever place.
+/// Each member sends one copy. Dead members are passed over, at any place of the chain.
 #[test]
 fn a_chain_reaches_all_with_one_copy_from_each_and_goes_over_the_dead() {
     for n in [1, 2, 3, 8, 33] {
@@ -234,8 +235,8 @@ fn a_flood_reaches_all_and_its_receipt_is_that_of_any_broadcast() {
     }
 }
 
-/// Unicasts among all pairs take what the router promises: `aware` and `variant`
-/// their distance in the tree, `binomial` that in the binomial graph.
+/// Unicasts among all pairs take the hops that the router promises: `aware` takes the distance
+/// in the tree, `variant` at most its cost, and `binomial` the distance in the binomial graph.
 #[test]
 fn a_unicast_takes_the_way_of_its_router() {
     for fanout in [2, 4] {
@@ -271,8 +272,8 @@ fn a_unicast_takes_the_way_of_its_router() {
     }
 }
 
-/// Whatever is dead on the way, a multicast reaches those on its list that live, over
-/// links of the binomial graph where the tree is cut.
+/// A multicast reaches all live members on its list, also past dead members. It uses links of
+/// the binomial graph where the tree is cut.
 #[test]
 fn a_multicast_goes_round_the_dead_by_any_router() {
     for seed in crate::network::seeds(300) {
@@ -304,8 +305,9 @@ fn a_multicast_goes_round_the_dead_by_any_router() {
     }
 }
 
-/// [SFT06] §3.1: hello to the parent, to the left neighbour, and from the rightmost
-/// to the leftmost: every link of the tree once. They follow the epoch.
+/// [SFT06] §3.1: a node sends hello to its parent and to its left neighbour, and the rightmost
+/// node of a level to the leftmost. So each link of the tree is held once. The hellos follow
+/// the epoch.
 #[test]
 fn hellos_hold_every_link_of_the_tree_once_and_follow_the_epoch() {
     for (n, fanout) in [(1, 2), (2, 2), (3, 2), (15, 2), (16, 2), (40, 3)] {
@@ -326,7 +328,7 @@ fn hellos_hold_every_link_of_the_tree_once_and_follow_the_epoch() {
             assert_eq!(held.into_iter().collect::<BTreeSet<_>>(), expected);
             let hellos = |id: &u32| network.relay(*id).stats().hellos;
             let hellos: u64 = network.members.iter().map(hellos).sum();
-            // One that comes before its epoch is known is not counted.
+            // A hello that comes before its epoch is known is not counted.
             assert!(hellos <= times * expected.len() as u64, "N={n}: {hellos}");
             assert!(n < 15 || hellos > 0, "N={n}: no hello");
             let rejected = |id: &u32| network.relay(*id).stats().hellos_rejected;
@@ -342,7 +344,7 @@ fn hellos_hold_every_link_of_the_tree_once_and_follow_the_epoch() {
 }
 
 #[test]
-fn over_the_fingers_no_link_of_the_tree_is_held() {
+fn the_binomial_router_holds_no_link_of_the_tree() {
     let network = routed(16, 9, "binomial", 2);
     assert!(network.links.is_empty());
 }
@@ -385,8 +387,8 @@ fn a_fanout_that_no_tree_has_is_an_error_at_once() {
     network.assert_sound();
 }
 
-/// Nodes that answer for nothing but themselves: whoever has a part hands out all of
-/// it directly, and asks nobody twice about what he has no room for.
+/// No node has room for a duty, so each answers for itself alone. A node with a part hands out
+/// all of that part directly, and asks no node twice about a part for which it has no room.
 #[test]
 fn full_hops_cost_few_packets_and_nobody_goes_without() {
     for seed in 0..20 {
@@ -413,10 +415,10 @@ fn full_hops_cost_few_packets_and_nobody_goes_without() {
     }
 }
 
-/// A custody is late after 25 ms. What was behind the two goes neither over them nor
-/// over each other, so that no second wait follows.
+/// Custody is late after 25 ms. The parts behind the two dead children go over neither of
+/// these, so no second wait follows.
 #[test]
-fn the_heirs_of_late_children_are_not_looked_for_over_these() {
+fn the_heirs_of_late_children_are_not_reached_over_late_children() {
     for router in ["variant", "aware", "binomial"] {
         for seed in 0..20 {
             let mut network = routed(31, seed, router, 2);
@@ -432,7 +434,7 @@ fn the_heirs_of_late_children_are_not_looked_for_over_these() {
     }
 }
 
-/// Who has verdicts tells them with what it hands on.
+/// A node names the members that it knows to be dead in each routed part that it hands on.
 #[test]
 fn a_routed_part_names_those_that_are_known_to_be_dead() {
     let mut network = routed(31, 9, "aware", 2);
@@ -453,11 +455,12 @@ fn a_routed_part_names_those_that_are_known_to_be_dead() {
     assert!(told.iter().all(|dead| *dead == [Rank(1)]), "{told:?}");
 }
 
-/// What a routed part tells of the dead turns it aside where there is another way, and
-/// nowhere else: it may be a lie.
+/// A node avoids the ranks that a routed part calls dead if there is another way. Otherwise it
+/// ignores these ranks, since the part may lie.
 #[test]
 fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
-    // 7 → 3 → 1 → 0 is the way up; 7's other neighbours are 8 and, round the ring, 14.
+    // The way up is 7 → 3 → 1 → 0. The other neighbours of rank 7 are 8 and, round the ring,
+    // 14.
     let fingers: Vec<Rank> = shape(15, 2)
         .neighbours(Rank(7), Links::BinomialGraph)
         .collect();
@@ -500,7 +503,8 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
             },
             payloads: Bytes::from_static(b"x").into(),
         }));
-        // Nobody answers, so that what is sent first is all that is seen.
+        // All messages of this node are lost. No answer follows, and only its first copy is
+        // seen.
         for member in network.members.clone() {
             network.cuts.insert((here, member));
         }
@@ -519,7 +523,7 @@ fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
     }
 }
 
-/// Without room for a duty a message is delivered and not passed on.
+/// A node without room for a duty delivers a message and does not pass it on.
 #[test]
 fn a_full_node_does_not_flood_and_says_so() {
     let config = Config {
@@ -559,8 +563,8 @@ fn floods_keep_within_the_bound_of_duties() {
     }
 }
 
-/// A hop that finds the head of a routed part dead and is itself among those in its
-/// place hands on what is behind it, and does not send its own part away.
+/// A hop finds the head of a routed part dead, and is itself one of the heirs. It hands on the
+/// parts of the other heirs, and keeps its own part.
 #[test]
 fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
     let mut network = routed(31, 9, "aware", 2);

@@ -1,4 +1,4 @@
-//! Several messages in one packet are several messages.
+//! Several messages in one packet count and arrive as several messages.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,10 @@ fn nth(first: Id, place: u64) -> Id {
     }
 }
 
-/// Each is delivered once, in order, under a sequence of its own; the next packet goes on
-/// behind the last of them, and one receipt speaks for all.
+/// Each message is delivered once, in order, under its own sequence. The next packet continues
+/// behind the last sequence, and one receipt speaks for all messages of a packet.
 #[test]
-fn each_of_them_is_delivered_under_its_own_sequence() {
+fn each_message_of_a_packet_is_delivered_under_its_own_sequence() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
     let origin = network.members[5];
     let texts = ["a", "", "long one", "a"];
@@ -51,10 +51,10 @@ fn each_of_them_is_delivered_under_its_own_sequence() {
     assert!(receipts.iter().all(|receipt| receipt.reached_count == 15));
 }
 
-/// With losses, crashes and late custody: whoever lives gets every message of every packet
-/// once, and the receipt says so.
+/// With losses, crashes and late custody, each survivor gets every message of every packet
+/// once, and each packet has one receipt.
 #[test]
-fn losses_and_crashes_take_none_of_them() {
+fn losses_and_crashes_lose_no_message_of_a_packet() {
     for seed in seeds(300) {
         let conditions = Conditions {
             loss: 0.05,
@@ -97,8 +97,8 @@ fn losses_and_crashes_take_none_of_them() {
     }
 }
 
-/// A member that hands a packet on may lie about what is in it, and take one message out
-/// as a packet of its own: no message comes twice for that.
+/// A member that hands on a packet may lie about its content, and send one of its messages as a
+/// packet of its own. No message comes twice for that reason.
 #[test]
 fn messages_that_a_liar_sends_apart_come_once() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
@@ -109,7 +109,7 @@ fn messages_that_a_liar_sends_apart_come_once() {
         };
         let id = &mut packet.header.errand.id;
         id.sequence += 1;
-        // What is not as it was signed, nobody takes.
+        // Hosts would refuse a copy whose signature is for another content.
         packet.header.signature = None;
         let payloads = Bytes::from_static(b"forged").into();
         Some(Message::Packet(Box::new(Packet {
@@ -128,8 +128,8 @@ fn messages_that_a_liar_sends_apart_come_once() {
     }
 }
 
-/// A copy with fewer messages than the packet has does not stand for it: the origin's own
-/// packet takes its place, and all messages reach those behind.
+/// A copy with fewer messages does not stand for the packet. The origin's own copy takes its
+/// place, and all messages reach the members behind.
 #[test]
 fn a_cut_packet_does_not_stand_for_the_whole() {
     let mut network = Network::new(4, 1, Conditions::default(), Config::default());
@@ -155,7 +155,7 @@ fn a_cut_packet_does_not_stand_for_the_whole() {
     }
 }
 
-/// The last sequences that there are cannot be used, and are no reason to panic.
+/// The last possible sequences cannot be used, and cause no panic.
 #[test]
 fn a_packet_at_the_end_of_all_sequences_does_no_harm() {
     let mut network = Network::new(4, 1, Conditions::default(), Config::default());
@@ -170,7 +170,7 @@ fn a_packet_at_the_end_of_all_sequences_does_no_harm() {
     network.run_until_receipts(20_000_000);
 }
 
-/// The window is one of messages, and there is a bound on packets besides.
+/// The window is a number of messages. There is also a bound on the number of packets.
 #[test]
 fn the_window_counts_messages_and_packets() {
     let config = Config {
@@ -202,8 +202,8 @@ fn the_window_counts_messages_and_packets() {
     }
 }
 
-/// Copies beyond a peer's window wait in the relay until others have arrived, and then go:
-/// all that is published arrives, and no more is on its way than the window allows.
+/// Copies beyond a peer's window wait in the relay until earlier copies have arrived. All
+/// messages arrive, and no more bytes are on their way than the window allows.
 #[test]
 fn a_peers_window_holds_copies_back_and_loses_none() {
     let config = Config {
@@ -215,7 +215,7 @@ fn a_peers_window_holds_copies_back_and_loses_none() {
     let ids: Vec<Id> = (0..40)
         .map(|_| network.publish(origin, 1000).unwrap())
         .collect();
-    // One to each of three fingers, 39 wait for each.
+    // One copy is on its way to each of three fingers, and 39 copies wait for each.
     assert_eq!(network.stats(origin).held_back, 3 * 39);
     assert_eq!(network.stats(origin).packets_sent, 3);
     network.run_until_receipts(10_000_000);
@@ -231,10 +231,10 @@ fn a_peers_window_holds_copies_back_and_loses_none() {
     assert_eq!(network.stats(origin).packets_sent, 3 * 40, "each once");
 }
 
-/// A peer that answers nothing keeps what waits for it from nobody else, and gets it when
-/// it is there again.
+/// The messages that wait for a silent peer reach all other members. The peer gets them when it
+/// is back.
 #[test]
-fn what_waits_for_a_silent_peer_is_sent_when_it_is_back() {
+fn copies_for_a_silent_peer_wait_and_are_sent_when_it_is_back() {
     let config = Config {
         peer_window: 1500,
         ..Config::default()

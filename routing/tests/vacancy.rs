@@ -20,13 +20,12 @@ fn all_publish(network: &mut Network) -> Vec<Id> {
     origins.into_iter().map(publish).collect()
 }
 
-/// Longer than the patience with a verdict, and then a little.
+/// The patience after a verdict, and a margin.
 const PATIENCE_US: u64 = 5_000_000;
 const SLACK_US: u64 = 700_000;
 
-/// While ranks are vacant everybody reaches everybody who is there, and the
-/// receipts wait for the census as long as the patience lasts; they come soon
-/// after it has decided.
+/// While ranks are vacant, messages reach all members that are there. The receipts wait for the
+/// census as long as the patience lasts, and come soon after the census has decided.
 #[test]
 fn a_vacant_rank_delays_receipts_and_no_delivery() {
     for seed in seeds(100) {
@@ -52,7 +51,7 @@ fn a_vacant_rank_delays_receipts_and_no_delivery() {
             network.place(&survivors);
             network.run_until_receipts(1_000_000);
         } else {
-            // The rank stays vacant: the patience ends.
+            // The rank stays vacant, and the patience ends.
             network.run_until_receipts(PATIENCE_US - 4_000_000 + SLACK_US);
         }
         network.assert_sound();
@@ -68,8 +67,8 @@ fn a_vacant_rank_delays_receipts_and_no_delivery() {
     }
 }
 
-/// However long a rank stays vacant, and though the epoch changes meanwhile, an
-/// origin goes on publishing once the patience is over.
+/// An origin can publish again once the patience is over, however long the rank stays vacant,
+/// and also if the epoch changes meanwhile.
 #[test]
 fn a_vacant_rank_stops_no_publisher() {
     for seed in seeds(10) {
@@ -81,7 +80,7 @@ fn a_vacant_rank_stops_no_publisher() {
         let mut ids = Vec::new();
         for step in 0..300 {
             if step == 150 {
-                // The member is tried again, once, and not waited for longer.
+                // The member is tried once more, and is not waited for longer.
                 let mut turned = members.clone();
                 turned.rotate_left(5);
                 network.place(&turned);
@@ -104,9 +103,9 @@ fn a_vacant_rank_stops_no_publisher() {
     }
 }
 
-/// Who returns gets what is open once, learns who everybody is, and takes part.
+/// A member that returns gets each open message once, completes its roster, and takes part.
 #[test]
-fn who_returns_to_a_vacant_rank_gets_what_is_open() {
+fn a_member_that_returns_to_a_vacant_rank_gets_open_messages() {
     for seed in seeds(200) {
         let mut network = Network::new(24, seed, Conditions::default(), Config::default());
         let members = network.members.clone();
@@ -139,14 +138,15 @@ fn who_returns_to_a_vacant_rank_gets_what_is_open() {
     }
 }
 
-/// A process restarts so fast that no verdict is given. Its former custody is
-/// void; who has a link to it asks at once instead of at its timer.
+/// A process restarts so fast that no verdict is given. The custody of the former process is
+/// void. A delegator asks as soon as it has a link to the new process, and does not wait for
+/// its timer.
 #[test]
 fn custody_of_a_former_process_is_void() {
     for seed in seeds(200) {
         let mut network = Network::new(16, seed, Conditions::default(), Config::default());
         let (origin, victim, far) = (network.members[0], network.members[8], network.members[9]);
-        // It has custody of [8, 16) while a member of that part is late.
+        // The victim has custody of [8, 16) while a member of that part is late.
         network.pause(far, 60_000);
         let id = network.publish(origin, 16).unwrap();
         network.run_for(20_000);

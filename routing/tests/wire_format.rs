@@ -53,7 +53,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Spans in order and disjoint, between every other cut.
+/// Ordered, disjoint spans between every other cut.
 fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
     let cuts: Vec<u32> = cuts.into_iter().collect();
     let pairs = cuts.chunks_exact(2);
@@ -213,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_is_read(message in message()) {
+    fn a_message_is_decoded_as_it_was_encoded(message in message()) {
         let (head, payload) = encode(&message).unwrap();
         prop_assert!(head.len() <= MAX_HEAD_BYTES);
         prop_assert_eq!(decode::<PeerId>(&[head, payload].concat().into()), Ok(message));
@@ -389,7 +389,7 @@ fn golden_vectors_do_not_change() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_refused() {
+fn values_out_of_bounds_are_refused() {
     let inquire_of = |part, name| {
         let errand = small_errand(part);
         encode(&Message::Inquire { errand, name }).unwrap().0
@@ -456,8 +456,8 @@ fn what_is_out_of_bounds_is_refused() {
     assert_eq!(read(Bytes::new()), Err(DecodeError::Version(None)));
 }
 
-/// Every distance of a part has a name, or none has; 2048 at most, which leaves the
-/// head below its bound whatever else is in it.
+/// A part has a name for each of its positions, or has no name. It has at most 2,048 names, so
+/// the head stays below its bound with any other content.
 #[test]
 fn names_that_do_not_fit_their_part_are_refused() {
     let named = |part: Part, names: usize, signature| {
@@ -531,7 +531,7 @@ fn names_that_do_not_fit_their_part_are_refused() {
     }
 }
 
-/// Each message of a packet has a number, in the packet and in the order.
+/// Each message of a packet has a sequence, and has a number in the order.
 #[test]
 fn numbers_without_an_end_are_refused() {
     for (first, count, fits) in [
@@ -561,7 +561,7 @@ fn numbers_without_an_end_are_refused() {
     }
 }
 
-/// Neither an empty signature nor one that is too long can be made, but written.
+/// A signature that is empty or too long cannot be made, but it can be written on the wire.
 #[test]
 fn a_signature_out_of_its_bounds_is_refused() {
     let header = Header {

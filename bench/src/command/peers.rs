@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_as_often_before_its_neighbour_as_after_it() {
+    fn each_system_is_as_often_before_its_neighbour_as_after_it() {
         let systems = [System::Star, System::Tree, System::Ours];
         assert_eq!(order(&systems, 2), systems);
         assert_eq!(

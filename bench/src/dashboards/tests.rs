@@ -167,7 +167,7 @@ async fn server(answer: &'static str) -> Prometheus {
 }
 
 #[tokio::test]
-async fn what_prometheus_answers_is_shown_and_what_it_refuses_is_told() {
+async fn answers_of_prometheus_are_shown_and_refusals_are_reported() {
     let dashboard = &shipped()[0];
     let window = variables().window(1_000_000.0);
     let ask = async |text| answer(dashboard, &server(text).await, &variables(), window).await;

@@ -131,7 +131,7 @@ fn a_chart_shows_each_curve_with_its_name() {
 }
 
 #[test]
-fn what_is_written_in_a_text_does_not_become_markup() {
+fn text_in_a_report_does_not_become_markup() {
     let drawn = Drawn {
         figure: figure("bmg09-2a"),
         images: Vec::new(),

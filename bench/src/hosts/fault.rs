@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_says_what_is_wrong_and_how_it_is_written() {
+    fn a_malformed_line_is_refused_with_the_reason_and_the_right_form() {
         for (line, said) in [
             ("", "`` is no fault; write cut, rate,"),
             ("pull 3", "`pull` is no fault; write cut, rate,"),

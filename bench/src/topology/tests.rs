@@ -155,7 +155,7 @@ fn a_cut_may_take_the_node_with_the_fewest_links() {
 }
 
 #[test]
-fn one_way_is_not_enough() {
+fn nodes_linked_in_one_direction_are_not_connected() {
     let share = |is_directed| TRIALS.connected_share(&drawn(3, &[(0, 1), (1, 2)], is_directed), 0);
     assert_eq!((share(false), share(true)), (1.0, 0.0));
 }

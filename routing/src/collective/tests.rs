@@ -565,7 +565,7 @@ fn callers_that_differ_are_told_what_differs() {
 }
 
 #[test]
-fn what_is_forgotten_is_too_old_for_everybody() {
+fn a_forgotten_generation_is_too_old_for_every_member() {
     let mut net = Net::new(3, 1);
     let most = Config::MAX_GENERATIONS as u64;
     for generation in 1..=most + 2 {
@@ -625,7 +625,7 @@ fn a_barrier_of_n_members_takes_four_messages_for_each() {
 }
 
 #[test]
-fn who_takes_over_closes_when_the_first_caller_wants_it() {
+fn a_coordinator_that_takes_over_closes_at_the_deadline_of_the_first_caller() {
     for seed in 0..20 {
         let mut net = Net::new(5, seed);
         let terms = net.terms(1, Verb::Barrier);

@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_down_comes_to_each_member_once() {
+    fn a_body_sent_down_reaches_each_member_once() {
         for population in [2, 3, 5, 8, 13, 16, 33, 100] {
             let trees = all(population);
             for origin in [0, population / 2, population - 1] {
@@ -522,7 +522,7 @@ mod tests {
 
     /// If each member sends one letter, each passes on one frame, without waiting for the timer.
     #[test]
-    fn what_goes_up_comes_in_one_frame_from_each_neighbour() {
+    fn letters_sent_up_take_one_frame_from_each_member() {
         for population in [2, 3, 5, 8, 13, 16, 33, 100] {
             let mut trees = all(population);
             let root = population / 3;

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_the_next_one_until_it_is_given_away() {
+    fn a_number_is_the_next_one_until_it_is_assigned() {
         let mut all = Numbering::<u32>::new();
         let (a, b) = (topic("a"), topic("b"));
         for (topic, count) in [(&a, 1), (&a, 3), (&b, 2), (&a, 1), (&b, 1)] {

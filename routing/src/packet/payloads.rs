@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_comes_apart_again() {
+    fn joined_payloads_come_apart_again() {
         for lengths in [
             &[0][..],
             &[7],

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_what_the_loop_counts() {
+    fn the_cost_is_the_number_of_hops_of_a_walk() {
         for k in 2..=8 {
             for n in (1..=40).chain([64, 85, 130]) {
                 let shape = Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());

@@ -80,7 +80,7 @@ fn some_dead(shape: &Shape, count: usize, rng: &mut ChaCha8Rng) -> BTreeSet<Rank
 }
 
 #[test]
-fn names_differ() {
+fn no_two_routers_have_the_same_name() {
     let names: BTreeSet<&str> = ROUTERS.iter().map(|router| router.name()).collect();
     assert_eq!(names.len(), ROUTERS.len());
 }
@@ -140,7 +140,7 @@ fn aware_with_a_complete_list_walks_shortest_paths_exhaustively() {
 }
 
 #[test]
-fn whatever_is_reachable_is_reached_within_twice_the_ranks() {
+fn every_reachable_rank_is_reached_within_twice_as_many_hops_as_ranks() {
     let runs = if cfg!(debug_assertions) {
         4_000
     } else {

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn others_than_senders_and_receivers_only_relay() {
+    fn only_pairs_of_a_sender_and_a_receiver_are_scheduled() {
         let some = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         let request = Request {
             senders: some(&["0", "2"]),

@@ -23,7 +23,7 @@ mod tests {
     use binomesh_overlay::Population;
 
     #[test]
-    fn all_get_it_in_as_many_rounds_as_the_graph_is_wide() {
+    fn a_flood_reaches_all_in_as_many_rounds_as_the_graph_is_wide() {
         for n in 1..=300u32 {
             let shape = Shape::new(Population::new(n).unwrap(), Fanout::TWO);
             let mut round = vec![None; n as usize];

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn once_loses_who_is_behind_a_dead_grandchild_and_recursive_does_not() {
+    fn once_loses_nodes_behind_a_dead_grandchild_and_recursive_does_not() {
         let shape = shape(31, 2);
         let dead = BTreeSet::from([1, 3].map(Rank));
         let behind: BTreeSet<Rank> = [7, 8, 15, 16, 17, 18].map(Rank).into();

@@ -1,6 +1,6 @@
-//! A seeded network of relays in virtual time: latency, loss, pauses, crashes,
-//! restarts and new epochs. The relays are the shipped ones; deliveries are
-//! counted where they happen.
+//! A seeded network of relays in virtual time, with latency, loss, pauses, crashes, restarts
+//! and new epochs. The relays are the shipped ones. The network counts each delivery when the
+//! relay reports it.
 #![allow(unreachable_pub, reason = "a part of it is shared with the benchmark")]
 
 pub mod single;
@@ -23,16 +23,17 @@ use rand_chacha::ChaCha8Rng;
 
 pub type Id = PacketId<u32>;
 
-/// What a liar makes of a message.
+/// The change that a liar makes to a message that it sends. With `None` the message is not
+/// sent.
 pub type Twist = fn(Message<u32>) -> Option<Message<u32>>;
 
 /// How the network treats messages.
 #[derive(Debug, Clone)]
 pub struct Conditions {
     pub latency_us: std::ops::Range<u64>,
-    /// Per message, packets and acknowledgements alike.
+    /// The probability that a message is lost. Packets and acknowledgements are lost alike.
     pub loss: f64,
-    /// How long after a crash each node is told, at most.
+    /// The longest time from a crash or a goodbye until each node hears of it.
     pub verdict_us: u64,
 }
 
@@ -46,13 +47,14 @@ impl Default for Conditions {
     }
 }
 
-/// What a relay accepted, and in which epoch it stood then.
+/// A message that a relay accepted, and the epoch of the relay at that time.
 #[derive(Debug, Clone)]
 pub struct Accepted {
     pub epoch: u64,
     pub destination: Destination<u32>,
     pub awaited: Vec<u32>,
-    /// Members whose goodbye the origin had heard.
+    /// Members that the message does not expect: the spared ones, and those whose goodbye the
+    /// origin had heard.
     pub absent: BTreeSet<u32>,
 }
 
@@ -80,9 +82,9 @@ pub struct Network {
     pub now_us: u64,
     pub conditions: Conditions,
     pub config: Config,
-    /// By which what is published from now on goes.
+    /// The strategy of messages that are published from now on.
     pub strategy: Strategy,
-    /// Whether what is published from now on is numbered.
+    /// Whether messages that are published from now on are numbered.
     pub is_ordered: bool,
     nodes: BTreeMap<u32, Node>,
     queue: BTreeMap<(u64, u64), (u32, u64, What)>,
@@ -91,11 +93,11 @@ pub struct Network {
     pub members: Vec<u32>,
     /// How often each boot of each node delivered each message.
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
-    /// What each boot of each node delivered, in order.
+    /// The messages that each boot of each node delivered, in order.
     pub order: BTreeMap<(u32, u64), Vec<Id>>,
-    /// Of what was numbered: what each node was told about its place.
+    /// The numbered messages that each node delivered, with their places in the order.
     pub places: BTreeMap<u32, Vec<(Id, Ordered)>>,
-    /// What was delivered last under an id.
+    /// The payload that each node delivered last under an id.
     pub payloads: BTreeMap<(u32, Id), Bytes>,
     pub depth: BTreeMap<(Id, u32), u32>,
     pub receipts: BTreeMap<Id, Vec<Receipt<u32>>>,
@@ -103,32 +105,34 @@ pub struct Network {
     pub complete_rosters: usize,
     pub drained: BTreeSet<u32>,
     pub packets: u64,
-    /// To whom each node has sent copies, in order, and with which part.
+    /// The receiver and the part of each copy that a node has sent, in order.
     pub copied: BTreeMap<u32, Vec<(u32, Part)>>,
-    /// Whether the hosts take no copy that its origin has not signed. What is signed
-    /// otherwise than by the key that is good now they never take.
+    /// Whether hosts refuse copies without a signature. Hosts always refuse a signature that
+    /// the current key did not make over the content of the copy.
     pub requires: bool,
-    /// The key by which all origins sign, and which is good now.
+    /// The current key, by which all origins sign.
     key: u8,
-    /// Who has taken what no origin has signed, and so may hand it on.
+    /// The nodes that took a copy without a signature, with the id of the message. Such a node
+    /// may hand on an unsigned copy.
     misled: BTreeSet<(u32, Id)>,
-    /// A liar, and what becomes of what it sends.
+    /// The liar, and the change that it makes to the messages that it sends.
     pub liar: Option<(u32, Twist)>,
-    /// Members that nobody's tables name.
+    /// Members that no node's tables name.
     pub unnamed: BTreeSet<u32>,
-    /// From whom to whom nothing arrives.
+    /// Pairs (from, to) between which no message arrives.
     pub cuts: BTreeSet<(u32, u32)>,
-    /// Who holds a link to whom.
+    /// The links, as pairs (holder, peer).
     pub links: BTreeSet<(u32, u32)>,
-    /// Members of every epoch, by rank.
+    /// The members of each epoch, by rank.
     pub history: BTreeMap<u64, Vec<u32>>,
-    /// Whose goodbye each node has heard, and not seen back since.
+    /// Pairs (node, peer): the node has heard the goodbye of the peer, and has not heard since
+    /// that the peer is up.
     left: BTreeSet<(u32, u32)>,
 }
 
 impl Network {
-    /// N relays, ids 1000 + n in a seeded order of ranks, placed in one epoch
-    /// with complete rosters.
+    /// N relays with the ids 1000, 1001 and so on, in a seeded order of ranks. They are placed
+    /// in one epoch and have complete rosters.
     pub fn new(n: u32, seed: u64, conditions: Conditions, config: Config) -> Self {
         let mut network = Self::unplaced(n, seed, conditions, config);
         let members = network.members.clone();
@@ -196,7 +200,7 @@ impl Network {
         self.nodes.insert(id, node);
     }
 
-    /// A new epoch with these members in the order of ranks. Each hears of it
+    /// Starts a new epoch with these members, in the order of ranks. Each member hears of it
     /// within 20 ms.
     pub fn place(&mut self, members: &[u32]) {
         self.epochs += 1;
@@ -208,8 +212,8 @@ impl Network {
         }
     }
 
-    /// A new epoch with these members, of which the `silent` have died before
-    /// anybody linked to them: nobody's tables name them.
+    /// Starts a new epoch with these members. The `silent` ones have died before any node
+    /// linked to them, so no node's tables name them.
     pub fn place_without(&mut self, members: &[u32], silent: &[u32]) {
         for id in silent {
             self.unnamed.insert(*id);
@@ -251,7 +255,7 @@ impl Network {
         self.input_after(members[rank], delay, Input::View(view));
     }
 
-    /// Tell a node its place in the newest epoch (after a restart).
+    /// Tells a node its place in the newest epoch, after a restart.
     pub fn tell_place(&mut self, id: u32) {
         let rank = self
             .members
@@ -265,7 +269,7 @@ impl Network {
         self.schedule(to, delay, What::Input(input));
     }
 
-    /// Every host's transport has measured this time to every other.
+    /// Tells each relay that the round-trip time to each other member is `time`.
     pub fn tell_round_trips(&mut self, time: Duration) {
         for at in self.members.clone() {
             for peer in self.members.clone() {
@@ -281,7 +285,7 @@ impl Network {
             .insert((self.now_us + delay, self.serial), (to, boot, what));
     }
 
-    /// The process stops for a while; what arrives waits.
+    /// Pauses a process. Its messages and timers wait until the pause ends.
     pub fn pause(&mut self, id: u32, us: u64) {
         let until = self.now_us + us;
         self.nodes.get_mut(&id).unwrap().paused_until = until;
@@ -292,7 +296,7 @@ impl Network {
         self.nodes[&id].paused_until > self.now_us
     }
 
-    /// The process dies; everybody else is told at some time.
+    /// Ends a process without a goodbye. Each other node gets a verdict within `verdict_us`.
     pub fn crash(&mut self, id: u32) {
         self.nodes.get_mut(&id).unwrap().is_alive = false;
         for other in self.nodes.keys().copied().collect::<Vec<_>>() {
@@ -303,7 +307,7 @@ impl Network {
         }
     }
 
-    /// The process says goodbye and ends; everybody else hears of it within `verdict_us`.
+    /// Ends a process with a goodbye. Each other node hears the goodbye within `verdict_us`.
     pub fn leave(&mut self, id: u32) {
         self.nodes.get_mut(&id).unwrap().is_alive = false;
         for other in self.nodes.keys().copied().collect::<Vec<_>>() {
@@ -314,8 +318,7 @@ impl Network {
         }
     }
 
-    /// The process starts again in its old place, and within 20 ms everybody
-    /// else has a link to it.
+    /// Starts a process again at its old rank. Each other node has a link to it within 20 ms.
     pub fn come_back(&mut self, id: u32, boot: u64) {
         self.start(id, boot);
         self.tell_place(id);
@@ -354,7 +357,7 @@ impl Network {
         self.publish_all(from, destination, payload.into(), deadline.into())
     }
 
-    /// Several messages in one packet; the id of the first.
+    /// Publishes several messages in one packet, and returns the id of the first message.
     pub fn publish_all(
         &mut self,
         from: u32,
@@ -407,7 +410,7 @@ impl Network {
         id
     }
 
-    /// All sign by another key from now on, and the former one is good nowhere.
+    /// Gives all members a new key. Signatures of the former key are refused from now on.
     pub fn renew_keys(&mut self) {
         self.key += 1;
         let key = self.key;
@@ -425,7 +428,7 @@ impl Network {
         self.perform(id, &mut out);
     }
 
-    /// Take the packets that are on their way between the two.
+    /// Removes the packets that are on their way from one node to another, and returns them.
     pub fn take_packets(&mut self, from: u32, to: u32) -> Vec<Packet<u32>> {
         let mut taken = Vec::new();
         self.queue.retain(|_, (at, _, what)| match what {
@@ -441,7 +444,7 @@ impl Network {
         taken
     }
 
-    /// What is on its way between the two is lost.
+    /// Loses all messages that are on their way from one node to another.
     pub fn lose(&mut self, from: u32, to: u32) {
         self.queue.retain(|_, (at, _, what)| {
             let is_it =
@@ -463,8 +466,8 @@ impl Network {
         self.now_us = end;
     }
 
-    /// Run until so many messages more have been handled; false if all is quiet before,
-    /// timers included, or nothing but timers is left for `quiet_us`.
+    /// Runs until `count` further messages have been handled. Returns false if the queue
+    /// becomes empty or `quiet_us` pass before that.
     pub fn run_messages(&mut self, count: u64, quiet_us: u64) -> bool {
         let mut left = count;
         let end = self.now_us + quiet_us;
@@ -483,7 +486,8 @@ impl Network {
         true
     }
 
-    /// Run until every accepted message of a live origin has a receipt.
+    /// Runs until every accepted message of a live origin has a receipt. Fails after
+    /// `limit_us`.
     pub fn run_until_receipts(&mut self, limit_us: u64) {
         let end = self.now_us + limit_us;
         while self.now_us < end && !self.is_settled() {
@@ -587,7 +591,7 @@ impl Network {
     fn send(&mut self, from: u32, to: u32, message: Message<u32>) {
         assert_ne!(from, to, "seed {}: a message to itself", self.seed);
         if let Message::Packet(packet) = &message {
-            // Whatever way it takes, it keeps its signature and what that is about.
+            // A relay must hand on a signature together with the content that was signed.
             let id = packet.header.errand.id;
             assert!(
                 self.key_of(packet).is_some() || self.misled.contains(&(from, id)),
@@ -615,7 +619,8 @@ impl Network {
         self.input_after(to, delay, Input::Message { from, message });
     }
 
-    /// What the host of a receiver makes of a message, when it comes.
+    /// The input that a host makes of a message that arrives. A copy with a bad signature, or
+    /// without a required one, becomes `Unproven`.
     fn judged(&self, input: Input<u32>) -> Input<u32> {
         let Input::Message {
             from,
@@ -641,7 +646,8 @@ impl Network {
         }
     }
 
-    /// By which key a packet is signed, as its origin signed it.
+    /// The key by which the origin signed this content, if the signature of the packet is
+    /// valid.
     fn key_of(&self, packet: &Packet<u32>) -> Option<u8> {
         let signature = packet.header.signature.as_ref()?;
         (0..=self.key).find(|key| signed(&packet.content(), *key).as_ref() == Some(signature))
@@ -672,8 +678,8 @@ impl Network {
             .sum()
     }
 
-    /// What a receipt and the deliveries must agree on, whatever happened; the
-    /// complaints, if any.
+    /// Compares the receipts with the deliveries and returns the contradictions. A correct
+    /// relay has none in any world.
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for ((node, boot, id), count) in &self.deliveries {
@@ -694,8 +700,9 @@ impl Network {
         complaints
     }
 
-    /// Whom a message is for: those it names, or all members of the epoch in
-    /// which it was issued, which its receipt tells.
+    /// The members that a message expects: the named ones, or all members of the epoch in which
+    /// it was issued, as its receipt tells. Awaited peers are added, and absent ones are left
+    /// out.
     pub fn expected(&self, id: Id) -> BTreeSet<u32> {
         let accepted = &self.accepted[&id];
         let receipt = self.receipts.get(&id).and_then(|receipts| receipts.first());
@@ -755,7 +762,7 @@ impl Network {
         }
     }
 
-    /// No complaints, and every node that is alive and a member got everything.
+    /// Fails if the receipts and the deliveries contradict each other.
     pub fn assert_sound(&self) {
         let complaints = self.complaints();
         assert!(complaints.is_empty(), "seed {}: {complaints:#?}", self.seed);
@@ -771,14 +778,14 @@ impl Network {
     }
 }
 
-/// What these networks have for a signature: the digest of the content, and the key.
+/// The signature in these networks: the digest of the content, followed by the key.
 fn signed(content: &Content<'_, u32>, key: u8) -> Option<Signature> {
     let digest = content.digest().unwrap();
     let key = vec![key; usize::from(key)];
     Signature::new([&digest[..], &key].concat().into())
 }
 
-/// How many seeds: all in a release build, a sample of them otherwise.
+/// The seeds of a test: all of them in a release build, a tenth of them otherwise.
 pub fn seeds(all: u64) -> std::ops::Range<u64> {
     if cfg!(debug_assertions) {
         0..all.div_ceil(10)

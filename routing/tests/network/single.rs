@@ -1,4 +1,4 @@
-//! One relay alone, and what it says.
+//! A single relay, and the messages that it sends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 pub const ORIGIN: u32 = 1000;
 
-/// One relay, what it sends and what it waits for.
+/// One relay, with the messages that it has sent and the timers that it has armed.
 pub struct Single {
     pub relay: Relay<u32>,
     pub out: Outbox<u32, Message<u32>, Timer, Event<u32>>,
@@ -85,7 +85,7 @@ impl Single {
         self.handle(Input::Timer { timer, late });
     }
 
-    /// The next round begins; how long it was waited for.
+    /// Begins the next round, and returns the wait before it.
     pub fn next_round(&mut self) -> Duration {
         let timer = Timer::Reissue(0);
         let waited = self.timers.remove(&timer).unwrap();
@@ -94,7 +94,8 @@ impl Single {
         waited
     }
 
-    /// The copies that were sent. Whoever is asked first whether it has got one has not.
+    /// The copies that were sent. A peer that is asked whether it has a copy answers *no*, and
+    /// is sent one.
     pub fn packets(&mut self) -> Vec<(u32, Packet<u32>)> {
         let mut packets = Vec::new();
         while !self.sent.is_empty() {
@@ -112,7 +113,8 @@ impl Single {
         packets
     }
 
-    /// Every packet's part is done, or excepted; how many members they mean.
+    /// Answers each packet: its whole part is done, or its whole part is excepted. Returns the
+    /// number of members that the packets name.
     pub fn answer_all(&mut self, is_done: bool) -> usize {
         let mut named = 0;
         for (to, packet) in self.packets() {
@@ -149,7 +151,7 @@ pub fn epoch(counter: u64) -> Epoch<u32> {
     }
 }
 
-/// The origin's first message.
+/// An errand of the origin's first message.
 pub fn errand(round: u32, part: Part) -> Errand<u32> {
     Errand {
         id: PacketId {
@@ -164,7 +166,7 @@ pub fn errand(round: u32, part: Part) -> Errand<u32> {
     }
 }
 
-/// What goes with a copy for a part to whoever has this rank, if nothing is special.
+/// The header of an ordinary copy to the member at rank `to`.
 pub fn header(errand: Errand<u32>, to: Rank) -> Header<u32> {
     Header {
         errand,
@@ -209,7 +211,7 @@ pub fn view(counter: u64, n: u32, rank: u32, at: impl Fn(Rank) -> u32) -> View<u
     }
 }
 
-/// One rank of n, whose peer is 1000 + rank.
+/// The member at a rank of n. The peer at rank r has the id 1000 + r.
 pub fn member(n: u32, rank: u32, config: Config) -> Single {
     let mut member = Single::with(ORIGIN + rank, config);
     member.handle(Input::View(view(1, n, rank, |at| ORIGIN + at.0)));
@@ -217,7 +219,8 @@ pub fn member(n: u32, rank: u32, config: Config) -> Single {
     member
 }
 
-/// The origin at rank 0 of n, with a complete roster of 1000 + rank.
+/// Places the origin at rank 0 of n, and completes its roster. The peer at rank r has the id
+/// 1000 + r.
 pub fn placed(counter: u64, n: u32, origin: &mut Single) {
     let at = |rank: Rank| ORIGIN + rank.0;
     origin.handle(Input::View(view(counter, n, 0, at)));

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_counts_those_who_are_there_at_once() {
+    fn a_crowd_counts_the_nodes_that_are_there_at_once() {
         let text = |faults: &str| {
             format!(
                 r#"{{"all_return": false, "faulty_ms": 9, "grace_ms": 0, "heal_ms": 9, "least_ms": 0,

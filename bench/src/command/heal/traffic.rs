@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_did_not_get_a_broadcast_is_counted() {
+    fn nodes_that_did_not_get_a_broadcast_are_counted() {
         let mut world = World::new(1, Network::local());
         world.deploy(8, Shape::Binomial, |_| {});
         world.run_for(Duration::from_secs(5));

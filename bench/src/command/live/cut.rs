@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_are_left_or_it_is_an_error_that_says_how_many_may_be_cut() {
+    fn a_cut_that_leaves_fewer_than_two_nodes_is_refused_with_the_most_that_may_be_cut() {
         let count = |line: &str| cut(line).count();
         assert_eq!(count("--nodes 64").unwrap(), 7);
         assert_eq!(count("--nodes 4 --cut 2").unwrap(), 2);

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_undone_is_timed_anew() {
+    fn a_condition_that_ends_is_timed_from_its_next_begin() {
         let mut since = None;
         for (after, holds, expected) in [
             (1.0, false, None),

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_limited_where_nobody_need_wait_for_the_one() {
+    fn the_time_is_limited_where_nodes_need_not_wait_for_the_disturbed_one() {
         let stall = Line::try_parse_from(["stall", "--times", "3"])
             .unwrap()
             .stall;

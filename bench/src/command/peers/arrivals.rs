@@ -75,7 +75,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn whoever_waits_is_woken_by_the_last_arrival_and_told_when_it_was() {
+    async fn the_last_arrival_wakes_the_waiting_task_and_its_time_is_returned() {
         let arrivals = Arc::new(Arrivals::new());
         for _ in 0..2 {
             arrivals.expect(3);

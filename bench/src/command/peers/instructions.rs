@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_idle_nodes_take_is_no_part_of_a_delivery() {
+    fn instructions_of_idle_nodes_are_not_counted_for_deliveries() {
         let stretches = [
             stretch(Work::Preparing, 0, 9.0),
             stretch(Work::Idle, 0, 4.0),

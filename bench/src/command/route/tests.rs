@@ -25,7 +25,7 @@ fn dead_are_a_number_or_a_share() {
 }
 
 #[test]
-fn what_cannot_be_is_named_with_its_remedy() {
+fn impossible_arguments_are_named_with_their_remedy() {
     let cases = [
         ("--nodes 1", "--nodes 2"),
         ("--nodes 64 --dead 63", "--dead 62"),

@@ -135,7 +135,7 @@ fn a_coordinator_that_was_started_again_unnoticed_hears_who_had_come_before() {
 
 /// Member 1 says that it holds a value just before the coordinator names all that have come.
 #[test]
-fn that_a_value_is_held_is_said_again() {
+fn a_member_repeats_that_it_holds_a_value() {
     let mut net = Net::new(5, 5);
     let terms = net.terms(1, Verb::AllGather);
     let call = |net: &mut Net, id| net.call(id, &terms, value(id, 20_000), TIME);
@@ -176,7 +176,7 @@ fn a_value_that_is_lost_aborts_as_its_member_would() {
 /// The next coordinator hears only while it asks for promises that enough members hold the root's
 /// value.
 #[test]
-fn who_has_time_again_while_it_asks_waits_on() {
+fn a_coordinator_that_hears_while_it_asks_that_nothing_is_lost_waits_on() {
     for seed in 0..20 {
         let mut net = Net::new(3, seed);
         let terms = Terms {

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_life_that_is_linked_counts_although_a_greater_one_was_its_own() {
+    fn the_linked_life_of_an_origin_counts_although_another_had_a_greater_boot() {
         let config = Config::default();
         let mut windows = Windows::new();
         let judge = |windows: &mut Windows<u32>, id, source| {
@@ -354,7 +354,7 @@ mod tests {
 
     /// No link to the origin was reported to this relay.
     #[test]
-    fn the_life_that_speaks_itself_counts_although_a_greater_one_did() {
+    fn the_origins_current_life_counts_although_a_life_with_a_greater_boot_spoke_before() {
         let config = Config::default();
         let mut windows = Windows::new();
         let mut judge = |id, mark, source| {

@@ -25,7 +25,7 @@ fn paper(graph: &str, faults: &[&str], source: &str) -> [u32; 4] {
 }
 
 #[test]
-fn without_faults_they_are_those_of_table_1() {
+fn without_faults_the_bounds_are_those_of_table_1() {
     assert_eq!(paper("kautz:3,2", &[], "01"), [2, 4, 4, 7]);
     assert_eq!(paper("mesh:4x4", &[], "00"), [3, 8, 8, 16]);
     assert_eq!(paper("mesh:4x4", &[], "11"), [2, 8, 4, 16]);
@@ -53,7 +53,7 @@ fn longer_paths_lower_the_bound_of_a_scatter_from_an_edge_of_the_mesh() {
 }
 
 #[test]
-fn a_faulty_link_raises_them_as_table_3_says() {
+fn a_faulty_link_raises_the_bounds_as_table_3_says() {
     // [EVO] Table 3: 3, 6, 6 and 9 steps.
     assert_eq!(paper("kautz:3,2", &["link:01-10"], "01")[..3], [3, 6, 6]);
     // A corner with one link takes in one message per step.
@@ -61,7 +61,7 @@ fn a_faulty_link_raises_them_as_table_3_says() {
 }
 
 #[test]
-fn ports_and_hops_bound_as_well() {
+fn ports_and_hops_limit_the_steps_as_well() {
     let request = |collective, source: Option<&str>| Request {
         model: Model::StoreForward,
         ports: Ports::One,

@@ -105,7 +105,7 @@ fn every_collective_is_scheduled_in_every_model() {
 }
 
 #[test]
-fn others_than_senders_and_receivers_relay_without_taking_part() {
+fn nodes_that_neither_send_nor_receive_may_relay() {
     let names = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect());
     for model in [Model::Wormhole, Model::StoreForward] {
         for collective in [Collective::Aab, Collective::Aas] {

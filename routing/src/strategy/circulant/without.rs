@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_four_members_as_well() {
+    fn without_four_members_all_have_all_blocks_over_links() {
         for population in 13..=40 {
             for first in 1..population - 4 {
                 let apart = (population - 1 - first) / 4;

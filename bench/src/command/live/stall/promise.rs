@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_and_not_given_is_broken_unless_it_was_told_to_be_missed() {
+    fn a_promised_message_that_does_not_come_is_broken_unless_reported_as_missed() {
         let sent = Sent {
             receipts: sent(&[("a", &["x", "y"]), ("b", &["x"]), ("c", &["y"])]),
             kept: sent(&[("k1", &["y"]), ("k2", &["y"])]),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_that_is_not_as_promised_fails_the_run() {
+    fn one_broken_limit_or_promise_fails_the_run() {
         let good = Row {
             context: Context {
                 workload: "stall",

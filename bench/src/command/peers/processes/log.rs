@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_waits_is_told_when_each_came_or_the_last() {
+    async fn a_waiting_task_gets_the_time_of_each_arrival_or_of_the_last() {
         let log = Arc::new(Log::default());
         for keeps in [true, false] {
             log.clear(keeps);

@@ -377,7 +377,7 @@ fn nobody_is_late_before_time_is_over() {
 
 /// Each row is a disturbance of a world in which member 7 is missing, and whether it excuses that.
 #[test]
-fn whoever_was_there_and_came_in_time_is_not_missing() {
+fn a_member_that_was_there_in_time_may_not_be_left_out() {
     type Done = fn(&mut Collectives);
     let cases: [(Class, Done, bool); 7] = [
         (Class::Late, |_| {}, true),
