@@ -66,7 +66,7 @@ fn all_uplinks_are_busy_all_the_time() {
 }
 
 #[test]
-fn what_the_dead_would_have_sent_the_others_share_evenly() {
+fn the_blocks_of_dead_senders_are_shared_evenly_by_the_others() {
     let cases: [(u32, &[u32]); 5] = [
         (16, &[3]),
         (16, &[8]),

@@ -135,7 +135,7 @@ fn leave(world: &mut World, gone: &[Id]) {
 /// Root, inner nodes and leaves, one or several at once: everybody hears of it, and what is
 /// accepted from then on is not meant for those that have left.
 #[test]
-fn what_is_accepted_after_a_goodbye_is_complete_within_a_second() {
+fn a_broadcast_after_a_goodbye_is_complete_within_a_second() {
     for (count, seed) in [2, 3, 5, 12, 24]
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
@@ -183,7 +183,7 @@ fn what_is_accepted_after_a_goodbye_is_complete_within_a_second() {
 /// What was accepted before, while it drained or an instant before it left, ends soon: as
 /// delivered or unconfirmed, and never refused.
 #[test]
-fn what_was_accepted_before_a_goodbye_ends_within_a_second_of_it() {
+fn a_broadcast_before_a_goodbye_ends_within_a_second_of_it() {
     for (count, seed) in [2, 3, 9, 24]
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
@@ -217,7 +217,7 @@ fn what_was_accepted_before_a_goodbye_ends_within_a_second_of_it() {
 
 /// It is a member again: its old rank, and a line in each receipt.
 #[test]
-fn who_has_left_and_returns_is_meant_again() {
+fn a_member_that_left_and_returns_is_a_destination_again() {
     for (count, seed) in [2, 3, 12]
         .into_iter()
         .flat_map(|n| (0..6).map(move |s| (n, s)))
@@ -296,7 +296,7 @@ fn all_others_may_leave() {
 
 /// Who was stopped meanwhile, or cut off, hears of it afterwards.
 #[test]
-fn who_missed_a_goodbye_hears_it_later() {
+fn a_member_that_missed_a_goodbye_hears_it_later() {
     for seed in 0..6 {
         let mut world = formed(seed, 12, Shape::Binomial);
         let mut books = Books::default();
@@ -320,7 +320,7 @@ fn who_missed_a_goodbye_hears_it_later() {
 
 /// A member that was started again knows it from its first link, before it has a place.
 #[test]
-fn who_was_started_again_since_knows_who_has_left() {
+fn a_member_that_was_started_again_since_knows_which_members_have_left() {
     for seed in 0..8 {
         let mut world = formed(seed, 16, Shape::Binomial);
         let mut books = Books::default();

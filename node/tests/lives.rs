@@ -131,7 +131,7 @@ fn a_goodbye_of_a_life_that_a_node_has_forgotten_makes_it_begin_a_later_one() {
 /// messages, and refuses those of an older life. It makes a link for that, over which one of
 /// the two learns better.
 #[test]
-fn a_node_that_lost_its_state_is_heard_by_who_was_far_from_it() {
+fn a_node_that_lost_its_state_is_heard_by_a_node_far_from_it() {
     let lost = 5;
     for seed in 0..6 {
         let mut world = cluster(seed, 16);

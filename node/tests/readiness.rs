@@ -394,7 +394,7 @@ fn scrambled_members_are_ready_again() {
 /// A member that was stopped for ten seconds, and that the others have counted out
 /// meanwhile, finds that out at once: it is unready or counted again.
 #[test]
-fn who_was_paused_is_unready_until_it_is_counted_again() {
+fn a_paused_member_is_unready_until_it_is_counted_again() {
     for seed in 0..24 {
         let nodes = [3, 5, 8, 16][seed as usize % 4];
         let mut world = World::new(seed, Network::local());

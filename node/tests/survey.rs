@@ -70,7 +70,7 @@ fn any_connected_graph_becomes_the_binomial_graph_below_a_node_of_highest_degree
 }
 
 #[test]
-fn whom_nobody_lists_back_is_found_by_those_that_it_lists() {
+fn a_node_that_nobody_lists_back_is_found_by_the_nodes_that_it_lists() {
     for seed in 0..10 {
         let count = 12 + seed as u32;
         let lists: Vec<Vec<Id>> = (0..count).map(|me| vec![(me + 1) % count]).collect();
@@ -200,7 +200,7 @@ fn a_liar_holds_the_others_up_for_a_while_and_keeps_nobody_out() {
 }
 
 #[test]
-fn who_starts_a_little_later_counts_by_its_degree() {
+fn a_node_that_starts_a_little_later_counts_by_its_degree() {
     // The time between two starts; the last of twelve comes after one, and after three seconds.
     for (seed, apart_ms) in (0..20).zip([80, 270].into_iter().cycle()) {
         let lists = lists("mesh:3x4");

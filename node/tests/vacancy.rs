@@ -59,7 +59,7 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
 }
 
 #[test]
-fn who_returns_within_the_grace_gets_its_rank_back() {
+fn a_member_that_returns_within_the_grace_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
         let before = world.placements();
@@ -73,7 +73,7 @@ fn who_returns_within_the_grace_gets_its_rank_back() {
 }
 
 #[test]
-fn who_is_only_restarted_gets_its_rank_back() {
+fn a_restarted_member_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binary, seconds(30));
         let before = world.placements();
@@ -165,7 +165,7 @@ fn without_grace_every_death_is_compacted_at_once() {
 
 /// A newcomer is no returning member: it is counted although ranks are vacant.
 #[test]
-fn who_joins_while_a_rank_is_vacant_is_counted_soon() {
+fn a_newcomer_is_counted_soon_though_a_rank_is_vacant() {
     let mut world = formed(3, 16, Shape::Binomial, seconds(300));
     world.crash(5);
     world.run_for(seconds(10));
@@ -195,7 +195,7 @@ fn a_member_that_was_cut_off_finds_its_place_and_rank() {
 /// Its rank stays vacant, as after a death, and nobody watches it any more: who leaves says
 /// itself that it is gone, and nobody waits for it.
 #[test]
-fn who_leaves_within_the_grace_is_avoided_by_all_within_a_second() {
+fn a_leaver_is_avoided_by_all_within_a_second_and_its_rank_stays_vacant() {
     for leaver in 0..16 {
         let mut world = formed(leaver.into(), 16, Shape::Binomial, seconds(30));
         let mut before = world.placements();

@@ -286,7 +286,7 @@ fn a_latecomer_is_sent_to_a_member() {
 }
 
 #[test]
-fn who_is_met_by_half_of_the_nodes_belongs_to_the_ring() {
+fn a_node_that_half_of_the_nodes_have_met_belongs_to_the_ring() {
     for seed in 0..100 {
         let all: Vec<u32> = (0..12).collect();
         let mut noise = Noise::new(seed);

@@ -219,7 +219,7 @@ fn a_node_at_the_greatest_depth_refuses() {
 }
 
 #[test]
-fn an_orphan_asks_whoever_probes_it_for_a_place() {
+fn an_orphan_asks_the_sender_of_a_probe_for_a_place() {
     let mut node = Node::new(4, |config| config.parent = Some(1));
     node.sent();
     node.hear(9, Tree::Probe(key(8, 1)));

@@ -173,7 +173,7 @@ async fn a_node_of_another_authority_stays_outside() {
 }
 
 #[tokio::test]
-async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
+async fn a_node_that_expects_one_peer_and_finds_another_says_so_and_tries_again() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let epoch = verified(&cluster).await.0[0].epoch.clone();

@@ -313,7 +313,7 @@ async fn late_members_are_named_alone_in_five_generations_back_to_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_names_who_has_not_come_while_its_caller_waits() {
+async fn a_node_names_the_missing_members_while_its_caller_waits() {
     let _turn = bed::turn().await;
     let cluster = formed(config(4)).await;
     let asked = CollectiveRequest {

@@ -36,7 +36,7 @@ async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
 /// Within the grace its rank is vacant; without one it is no member any more, and the
 /// inventory alone knows of it. What comes before its application is there waits for it.
 #[tokio::test]
-async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
+async fn a_killed_member_gets_the_kept_messages_once_in_order_and_in_time() {
     let _turn = bed::turn().await;
     for (grace_seconds, when) in [
         (30, When::AtOnce),
@@ -67,7 +67,7 @@ async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
 /// Then the first rounds of all of them are under way still, and come as they come: those
 /// that are published in order are sorted.
 #[tokio::test]
-async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order() {
+async fn a_member_that_is_back_unnoticed_gets_ordered_messages_in_order() {
     let _turn = bed::turn().await;
     let mut cluster = one_killed(30).await;
     let sent = publish_three(&cluster, true).await;
@@ -79,7 +79,7 @@ async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order()
 /// More than may be open at once, each in a packet of its own: those that are kept let the
 /// next ones in.
 #[tokio::test]
-async fn what_is_kept_takes_no_room_from_what_comes_later() {
+async fn kept_messages_take_no_room_from_later_ones() {
     const MANY: u64 = 70;
     let _turn = bed::turn().await;
     let cluster = one_killed(30).await;
@@ -180,7 +180,7 @@ async fn assert_all_in_order(inbox: &mut Events, sent: Vec<Sending>, grace_secon
 }
 
 #[tokio::test]
-async fn past_its_time_a_receipt_names_who_did_not_come_back() {
+async fn past_its_time_a_receipt_names_the_member_that_did_not_come_back() {
     let _turn = bed::turn().await;
     let mut config = bed::config(4);
     config.grace_seconds = 30;

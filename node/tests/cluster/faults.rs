@@ -89,7 +89,7 @@ async fn a_killed_node_gets_back_in_with_its_identity() {
 }
 
 #[tokio::test]
-async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
+async fn a_node_that_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(5)).await;
     let dir = folder(&cluster);
@@ -202,7 +202,7 @@ async fn payloads_come_from_arguments_files_and_standard_input() {
 /// The others have counted it out meanwhile. As soon as it goes on it knows that, so it is
 /// unready, and it is counted again.
 #[tokio::test]
-async fn who_was_stopped_is_unready_until_it_is_counted_again() {
+async fn a_stopped_member_is_unready_until_it_is_counted_again() {
     let _turn = bed::turn().await;
     let mut config = bed::config(5);
     config.profile = Profile::Default;

@@ -449,7 +449,7 @@ async fn waiting(launched: &Launched) -> Child {
 }
 
 #[tokio::test]
-async fn what_ends_before_its_command_is_started_is_a_failure() {
+async fn a_node_that_ends_before_its_command_starts_has_failed() {
     let _turn = bed::turn().await;
     for (signal, status) in [("USR1", 10), ("QUIT", 3), ("TERM", 15)] {
         let launched = Launched::new();

@@ -165,7 +165,7 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
 /// One receiver takes no payload of that length, and one nothing unsigned. Both are started
 /// again, after a goodbye and after a kill, with settings that allow it.
 #[tokio::test]
-async fn what_a_life_refused_reaches_the_next_one_if_it_is_kept() {
+async fn a_kept_message_that_one_life_refused_reaches_the_next_life() {
     let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let origin = started(dir.path(), "origin", &authority, |_| ()).await;

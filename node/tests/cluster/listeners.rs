@@ -88,7 +88,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
 
 /// Dropping the listener ends the calls and frees its place.
 #[tokio::test]
-async fn who_does_not_listen_any_more_is_not_called() {
+async fn a_dropped_listener_is_not_called() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 2);

@@ -229,7 +229,7 @@ async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
 
 /// What was published before the node was told to leave goes out, to the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_published_just_before_a_leave_is_delivered() {
+async fn a_message_published_just_before_a_leave_is_delivered() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);
@@ -260,7 +260,7 @@ async fn sixty_four_nodes_live_in_one_process() {
 
 /// Nobody can answer whoever has left: its receipts say so, and are not lost.
 #[tokio::test]
-async fn who_leaves_has_the_receipts_of_what_was_not_answered() {
+async fn a_leaver_gets_the_receipts_of_its_unanswered_messages() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);

@@ -153,7 +153,7 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
 /// A node stands still while its origin gives messages up: what becomes of each is told,
 /// missing or late, and nothing is passed over.
 #[tokio::test]
-async fn what_was_given_up_is_missing_or_late_and_never_passed_over() {
+async fn a_message_that_was_given_up_is_missing_or_late_and_never_passed_over() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0").client();

@@ -54,7 +54,7 @@ fn file(cluster: &Cluster, name: &str, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_other() {
+async fn a_file_reaches_all_and_a_failure_at_one_node_is_named_and_holds_up_no_other() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(6)).await;
     let others = ["node-0", "node-2", "node-3", "node-4", "node-5"];
@@ -305,7 +305,7 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
 }
 
 #[tokio::test]
-async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
+async fn a_push_that_ends_early_is_an_error_and_leaves_nothing_behind() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0");

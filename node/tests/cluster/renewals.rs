@@ -133,7 +133,7 @@ async fn a_renewed_key_signs_and_the_former_one_is_believed_no_more() {
 /// What was published before a renewal and is open still goes with the new signature: by
 /// the former one alone whoever comes back could not take it.
 #[tokio::test]
-async fn what_is_open_at_a_renewal_reaches_who_believes_the_former_key_no_more() {
+async fn a_message_open_at_a_renewal_reaches_a_reader_that_rejects_the_former_key() {
     let _turn = bed::turn().await;
     let mut nodes = Renewing::formed().await;
     signal(nodes.pids[1], "KILL");

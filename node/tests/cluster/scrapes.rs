@@ -170,7 +170,7 @@ async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
 }
 
 #[tokio::test]
-async fn receipts_are_counted_by_what_they_say() {
+async fn receipts_are_counted_by_outcome_and_by_reason() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = formed(dir.path(), 3).await;
@@ -255,7 +255,7 @@ async fn pushes_are_counted_at_both_ends() {
 }
 
 #[tokio::test]
-async fn a_loss_is_timed_and_what_is_kept_for_the_lost_shows_in_its_queue() {
+async fn a_loss_is_timed_and_messages_kept_for_the_lost_show_in_their_queue() {
     const SIZE: usize = 100_000;
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");

@@ -171,7 +171,7 @@ fn forgeries(
 }
 
 #[tokio::test]
-async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() {
+async fn a_node_that_requires_signatures_takes_nothing_that_the_origin_has_not_signed() {
     let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Require).await;
     let ours = cluster.authority();
@@ -221,7 +221,7 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
 /// A lie that `docs/relay.md` names: without signatures content is believed, and the true
 /// message is taken for a copy of the forged one. A bad signature is refused all the same.
 #[tokio::test]
-async fn without_signatures_whoever_hands_a_message_on_is_believed() {
+async fn without_signatures_any_sender_of_a_copy_is_believed() {
     let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Off).await;
     let client = member(&cluster, "node-1").client();

@@ -47,7 +47,7 @@ fn missing(answer: &CollectiveAnswer) -> Vec<String> {
 
 /// The calls begin with the cut, before anybody has noticed it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nine_of_16_decide_what_the_seven_learn_later_and_of_eight_and_eight_nobody() {
+async fn nine_of_16_decide_and_the_seven_learn_it_later_but_neither_of_two_halves_decides() {
     let _turn = bed::turn().await;
     let names: Vec<String> = (0..NEAR + FAR)
         .map(|number| format!("n{number:02}"))

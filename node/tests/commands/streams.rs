@@ -51,7 +51,7 @@ fn data_without_room_is_an_error_and_a_closed_pipe_hides_none() {
 }
 
 #[tokio::test]
-async fn a_node_goes_on_when_its_log_has_no_room_and_counts_what_it_could_not_say() {
+async fn a_node_goes_on_when_its_log_has_no_room_and_counts_the_lost_lines() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
     let mut command = binomesh(&["run", "--config", &config, "--log", "debug"]);
@@ -80,7 +80,7 @@ async fn a_node_goes_on_when_its_log_has_no_room_and_counts_what_it_could_not_sa
 }
 
 #[test]
-fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
+fn issued_credentials_run_a_node_and_refused_ones_are_in_no_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (ca, home) = (path("ca"), path("h1"));
@@ -164,7 +164,7 @@ fn help_without_room_is_an_error_and_a_folder_is_no_input() {
 }
 
 #[test]
-fn what_has_no_length_before_is_pushed_whole_and_a_pipe_is_refused_at_once() {
+fn a_file_without_a_length_is_pushed_whole_and_a_pipe_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
     let (mut child, listening) = started(&config, &[], Stdio::null());
@@ -191,7 +191,7 @@ fn what_has_no_length_before_is_pushed_whole_and_a_pipe_is_refused_at_once() {
 }
 
 #[test]
-fn what_the_environment_says_to_others_stops_nobody() {
+fn variables_for_other_programs_stop_no_command() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
     // As Kubernetes has it beside a Service called `binomesh`.
@@ -246,7 +246,7 @@ fn orphaned(more: &str) -> (std::process::Child, serde_json::Value) {
 }
 
 #[test]
-fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
+fn up_ends_with_its_parent_and_says_so_unless_it_is_told_to_go_on() {
     let (shell, event) = orphaned("");
     // Its streams end when `up` has ended.
     let output = shell.wait_with_output().unwrap();

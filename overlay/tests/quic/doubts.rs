@@ -175,7 +175,7 @@ async fn restart_with(boot: u64) {
 
 /// At another address, where only the silence of the holder tells that it has moved.
 #[tokio::test]
-async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
+async fn no_question_is_asked_over_a_link_in_doubt() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     patient(&mut config.limits);
@@ -333,7 +333,7 @@ async fn a_dialler_that_moves_keeps_its_link() {
 }
 
 #[tokio::test]
-async fn a_node_that_stops_says_so_to_whoever_dials_it() {
+async fn a_stopping_node_says_so_to_its_diallers() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     // Somebody does not take leave, so that stopping takes its time.

@@ -248,7 +248,7 @@ async fn an_unclaimed_link_ends_when_both_sides_are_idle() {
 }
 
 #[tokio::test]
-async fn what_was_sent_before_the_close_arrives() {
+async fn frames_sent_before_the_close_arrive() {
     let authority = Authority::new("one");
     let (mut a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);

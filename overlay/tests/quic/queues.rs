@@ -94,7 +94,7 @@ async fn frames_of_all_lengths_come_whole_and_in_order() {
 
 /// What waits for the dial in one slot comes as one frame that says both.
 #[tokio::test]
-async fn what_is_told_once_is_merged_while_it_waits() {
+async fn mergeable_frames_are_merged_while_they_wait() {
     let authority = Authority::new("one");
     let (a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);
@@ -131,7 +131,7 @@ async fn sends_that_cannot_succeed_are_errors_at_once() {
 }
 
 #[tokio::test]
-async fn a_failed_dial_drops_what_waits_and_says_so() {
+async fn a_failed_dial_drops_the_waiting_frames_and_says_so() {
     let authority = Authority::new("one");
     let (mut a, b) = (authority.start("a"), authority.start("b"));
     a.knows_at(id("c"), b.address());
