@@ -8,12 +8,12 @@ use binomesh::{Confirmation, Due, SendOptions, TopicFilter};
 use crate::bed::{self, PATIENCE, eventually};
 use crate::many_nodes::start;
 
-#[expect(clippy::disallowed_methods, reason = "who is slow is what is tested")]
+#[expect(clippy::disallowed_methods, reason = "a slow listener is under test")]
 fn hold_up() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// Of three receivers one panics at a word, and goes on without its listener.
+/// The listener of one of three receivers panics at a word, and its node goes on without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone() {
     let _turn = bed::turn().await;
@@ -56,7 +56,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
         lacking,
         [Vec::new(), named("missed"), named("no-subscriber")]
     );
-    // What nobody listens to is nobody's.
+    // A message without a listener is acknowledged by no receiver.
     let receipt = all[0].node.publish("other", options("other")).await;
     assert_eq!(receipt.expect("accepted").unacknowledged.len(), 3);
     for (number, words) in heard.iter().enumerate() {
@@ -75,7 +75,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
     assert_eq!(panics.await, 1);
     let slow = all[1].counter("binomesh_listener_slow_total", "").await;
     assert!(slow > 0, "it held up its node");
-    // What a function holds goes with the node.
+    // The values that a listener's function holds are dropped with the node.
     let held = Arc::downgrade(&heard[1]);
     drop(heard);
     let left = all[1].node.leave(Duration::from_secs(5)).await;

@@ -1,10 +1,10 @@
-//! Clusters of real processes, and many nodes in one process: what they form,
-//! whom they admit, and how they bear faults.
+//! Clusters of real processes, and many nodes in one process: forming, admission of peers, and
+//! faults.
 
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "what a test measures is shown when it fails"
+    reason = "the measurements of a test are shown when it fails"
 )]
 
 mod admission;
