@@ -8,7 +8,7 @@ use binomesh::{Confirmation, Due, SendOptions, TopicFilter};
 use crate::bed::{self, PATIENCE, eventually};
 use crate::many_nodes::start;
 
-#[expect(clippy::disallowed_methods, reason = "a slow listener is under test")]
+#[expect(clippy::disallowed_methods, reason = "who is slow is what is tested")]
 fn hold_up() {
     std::thread::sleep(Duration::from_millis(30));
 }

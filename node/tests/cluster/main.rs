@@ -4,7 +4,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the measurements of a test are shown when it fails"
+    reason = "what a test measures is shown when it fails"
 )]
 
 mod admission;
