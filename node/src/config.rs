@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_the_place_in_the_list_fills_what_flags_leave_out() {
+    fn without_a_file_the_place_in_the_list_fills_the_missing_flags() {
         let defaults = || {
             Layer::defaults([
                 ("state_dir", Some("s".to_owned())),

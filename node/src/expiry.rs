@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_from_a_third_before_the_end_once_a_day_and_at_the_end() {
+    fn an_end_is_announced_once_a_day_in_the_last_third_and_when_it_has_come() {
         let mut expiry = expiry(90);
         assert!(stages(&mut expiry, 60 * DAY - 1).is_empty());
         assert_eq!(stages(&mut expiry, 60 * DAY), [Stage::Ending]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_said_in_the_largest_unit_that_says_much() {
+    fn the_remaining_time_is_shown_in_its_largest_unit_of_two_or_more() {
         let term = &expiry(90).terms()[0];
         for (left, words) in [
             (1, "1 second"),

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_said() {
+    fn an_error_says_why_a_text_is_no_graph() {
         for (text, word) in [
             ("ring", "is no graph"),
             ("ring:x", "is no graph"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_wakes_for_a_timer_with_slack_and_who_is_awake_fires_it_in_order() {
+    async fn a_timer_with_slack_waits_for_another_wake_and_fires_in_order() {
         let mut queue = TimerQueue::new();
         queue.arm('a', after(10), ms(30));
         queue.arm('b', after(20), ms(0));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_is_within_its_slack_comes_before_its_time() {
+    async fn a_timer_is_taken_without_a_wake_only_within_its_slack() {
         let mut queue = TimerQueue::new();
         queue.arm('a', after(10), ms(5));
         queue.arm('b', after(20), ms(0));

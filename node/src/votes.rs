@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_start_of_the_host_wrote_or_nobody_did_is_lost() {
+    fn a_record_of_another_start_of_the_host_or_no_record_counts_as_lost() {
         let dir = tempfile::tempdir().unwrap();
         Votes::open_on(dir.path(), false, "k").unwrap();
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn bytes_that_are_no_message_are_refused() {
         let peers = [PeerId::of_uri("a")];
         let sent = Message::Overlay(garbage(&mut Noise::new(1), &peers).unwrap());
         let good = body(&frame(&sent).unwrap());

@@ -7,13 +7,13 @@ use binomesh::world::{Network, Shape, World};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::garbage;
 
-/// Seeds per population: what the release build runs, and a sample elsewhere.
+/// Seeds per population. A build without optimization runs a sample of the seeds.
 const SEEDS: u64 = if cfg!(debug_assertions) { 10 } else { 200 };
 
-/// `count` running peers whose state is noise and to whom noise is on its way.
+/// `count` running peers with arbitrary state, and with arbitrary messages under way to them.
 fn scrambled(seed: u64, count: u32) -> World {
     let mut world = World::new(seed, Network::local());
-    // Full nodes redirect: every other seed has trees with a small cap.
+    // Full nodes redirect, so every other seed lets a node have two children only.
     let max_children = if seed.is_multiple_of(2) { 16 } else { 2 };
     world.deploy(count, Shape::Random, |config| {
         config.limits.max_children = max_children

@@ -1,4 +1,4 @@
-//! Blocks to all members where what each can send is the limit.
+//! Blocks to all members, limited by the uplink of each member.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use bytes::Bytes;
 const BLOCK: usize = 16 << 10;
 const BYTES_PER_SECOND: u64 = 50_000_000 / 8;
 
-/// After how many times what a block takes on one uplink all of so many members have all of
-/// so many blocks; the ranks of the `dead` are vacant.
+/// The time until all `nodes` members have all `blocks` blocks, in multiples of the time that one
+/// block takes on one uplink. The ranks of the `dead` are vacant.
 fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy, dead: &[u32]) -> f64 {
     let mut world = World::new(nodes.into(), Network::local());
     world.deploy(nodes, Shape::Binomial, |_| {});
@@ -66,7 +66,7 @@ fn all_uplinks_are_busy_all_the_time() {
 }
 
 #[test]
-fn what_the_dead_would_have_sent_the_others_share_evenly() {
+fn the_blocks_of_dead_senders_are_shared_evenly_by_the_others() {
     let cases: [(u32, &[u32]); 5] = [
         (16, &[3]),
         (16, &[8]),

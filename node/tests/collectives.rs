@@ -16,10 +16,10 @@ use bytes::Bytes;
 
 const TIME: Duration = Duration::from_secs(10);
 
-/// What a caller was told.
+/// The answer that a caller got.
 type Answer = Result<Box<Outcome<Id>>, CallError>;
 
-/// A world and what its callers were told.
+/// A world and the answers that its callers got.
 struct Stage {
     world: World,
     answers: BTreeMap<(Id, u64), Answer>,
@@ -135,7 +135,7 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);
 }
 
-/// Messages of users that wait for a member keep the relay from taking more.
+/// While messages of users wait for a paused member, the relay takes no more messages.
 #[test]
 fn a_full_window_of_the_coordinator_holds_nobody_up() {
     for seed in 1..=6 {
@@ -160,7 +160,7 @@ fn a_full_window_of_the_coordinator_holds_nobody_up() {
         let operation = terms(members.clone(), 1, Verb::Barrier);
         let calls = stage.calls(members, &operation);
         stage.run(Duration::from_millis(500));
-        // The short way to one member leads through the paused one.
+        // The short way to one member leads through the paused member.
         let told = calls.iter().filter(|call| stage.answers.contains_key(call));
         assert!(told.count() >= 14, "seed {seed}");
         stage.run(Duration::from_millis(2500));
@@ -206,7 +206,7 @@ fn three_members_are_killed_midway_the_root_among_them() {
             assert_eq!(outcome.missing, first.missing, "seed {seed}");
             assert_eq!(outcome.end, first.end, "seed {seed}");
         }
-        // The next generation is fine without them.
+        // The next generation completes without the dead members.
         let next = terms(0..nodes, 2, Verb::Barrier);
         let calls = stage.calls((0..nodes).filter(|id| !dead.contains(id)), &next);
         stage.run(Duration::from_secs(2));
@@ -278,8 +278,8 @@ fn members_that_return_take_part_again() {
     }
 }
 
-/// Arrive and vote go up, proposal and decision down, a frame over each link of the tree;
-/// not counted are the beats of the overlay meanwhile.
+/// Arrivals and votes go up, proposals and decisions go down, each in one frame over each link of
+/// the tree. The beats of the overlay are subtracted.
 #[test]
 fn a_barrier_takes_four_frames_for_each_member() {
     for nodes in [16, 33, 64] {
@@ -300,13 +300,13 @@ fn a_barrier_takes_four_frames_for_each_member() {
             least = least.min(stage.world.sent() - before - quiet);
             assert!(calls.iter().all(|call| stage.outcome(*call).agreed));
         }
-        // A few beats more may have been sent than in the quietest time.
+        // The nodes may have sent a few beats more than in the quietest interval.
         let most = 4 * u64::from(nodes - 1) + u64::from(nodes) / 8;
         assert!(least <= most, "{nodes} nodes: {least}");
     }
 }
 
-/// Who lost its state begins another life when it meets a peer that knew a former one.
+/// A process without its state begins another life when it meets a peer that knew the former life.
 #[test]
 fn callers_wait_on_while_their_process_begins_another_life() {
     for (nodes, lost) in [(3, 2), (7, 3), (16, 5)] {

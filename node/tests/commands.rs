@@ -29,7 +29,7 @@ fn binomesh(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command that ends by itself. One that does not is killed after a minute and has no
+/// Runs a command to its end. A command that does not end is killed after a minute and has no
 /// status.
 fn ran(arguments: &[&str]) -> Output {
     output_of(binomesh(arguments))
@@ -218,7 +218,7 @@ fn a_node_serves_and_leaves_on_sigterm() {
     let (mut child, listening) = started(&config, &[], Stdio::null());
     assert_eq!(listening.member.name, "node-1");
     let socket = listening.member.admin_socket.display().to_string();
-    // A lone root names its first epoch after a moment; each question takes one.
+    // A lone root names its first epoch after a moment. Each question takes a moment as well.
     let healthy = (0..200)
         .map(|_| ran(&["status", "--admin", &socket, "--json"]))
         .find(|output| output.status.success());
@@ -237,8 +237,7 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert!(!Path::new(&socket).exists());
 }
 
-/// A service manager hears that it listens, where it stands, that its loop answers, and that it
-/// leaves.
+/// A service manager is told of the start, the rank, the answers of the loop, and the leave.
 #[test]
 fn a_service_manager_is_told() {
     let dir = tempfile::tempdir().unwrap();

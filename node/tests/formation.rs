@@ -30,8 +30,8 @@ fn every_shape_forms_the_exact_binomial_graph() {
     }
 }
 
-/// The ring is the preorder of the deployment tree, so ranks follow from slots
-/// and not from who was first.
+/// The ring is the preorder of the deployment tree, so ranks follow from slots and not from the
+/// order of the starts.
 #[test]
 fn ranks_are_the_preorder_of_the_deployment_tree() {
     let world = formed(1, 8, Shape::Binomial);

@@ -105,8 +105,8 @@ fn a_latecomer_is_admitted_by_any_member() {
     assert_eq!(ranked(&world).len(), 9);
 }
 
-/// How long one run takes is chance: a lost message costs a back-off. `settle` bounds each run;
-/// the mean of the runs tells whether healing has become slower.
+/// The time of a run depends on chance, because a lost message costs a back-off. `settle` bounds
+/// each run. The mean of the runs shows whether healing has become slower.
 #[test]
 fn losses_and_crashes_while_it_forms_heal() {
     const RUNS: u32 = 100;

@@ -1,4 +1,5 @@
-//! Many at once, one after the other, and one alone, in the seeded world.
+//! Joins and restarts in the seeded world: many nodes at once, one node after the other, and one
+//! node alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +12,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Until the exact binomial graph stands; how long that took.
+/// Runs until the exact binomial graph stands, and returns the time that this took.
 #[track_caller]
 fn exact(world: &mut World, limit: Duration) -> Duration {
     let start = world.now();
@@ -33,7 +34,7 @@ fn parents(world: &World) -> BTreeMap<u32, Option<u32>> {
     world.peers().map(of).collect()
 }
 
-/// Every node is a root that knows one other, the next in line.
+/// Every node starts as a root and knows one other node, the next in line.
 #[test]
 fn a_line_of_contacts_becomes_one_tree() {
     for (seed, count) in [2, 3, 8, 16, 33].into_iter().zip(0..).map(|(n, s)| (s, n)) {
@@ -47,7 +48,7 @@ fn a_line_of_contacts_becomes_one_tree() {
     }
 }
 
-/// All at the same place, which takes sixteen children.
+/// All newcomers ask the same node, and a node takes sixteen children.
 #[test]
 fn a_hundred_join_sixteen_at_once() {
     for seed in 0..10 {
@@ -67,8 +68,8 @@ fn a_hundred_join_sixteen_at_once() {
     }
 }
 
-/// Each comes back after its rank has been given away. Orphans must not pile up
-/// under one heir, nor in a line.
+/// Each node comes back after its rank has been given away. Orphans must not pile up under one
+/// heir, nor in a line.
 #[test]
 fn a_rolling_restart_beyond_the_grace_keeps_the_tree_low_and_narrow() {
     for seed in 0..4 {
@@ -95,10 +96,10 @@ fn a_rolling_restart_beyond_the_grace_keeps_the_tree_low_and_narrow() {
     }
 }
 
-/// Within the grace, others dial the one that restarts. Its children have lost
-/// their parent, though: each dials another, and perhaps a second one for its
-/// place in the order of ranks; and until they have, the ring goes round them.
-/// Nobody else dials anybody.
+/// Within the grace, other nodes dial the restarting node. Its children have lost their parent:
+/// each child dials another parent, and perhaps a second one for its place in the order of ranks.
+/// Until then the ring goes round the children, so ring neighbours of the restarting node dial too.
+/// No other node dials.
 #[test]
 fn a_restart_within_the_grace_dials_no_link_between_others() {
     for seed in 0..4 {
@@ -136,7 +137,8 @@ fn a_restart_within_the_grace_dials_no_link_between_others() {
     }
 }
 
-/// The smallest id wins between trees of one weight; a node alone is none.
+/// Between trees of the same weight the smallest id wins. A lone node has less weight than a
+/// cluster.
 #[test]
 fn a_lone_restarted_node_with_the_smallest_id_does_not_move_the_cluster() {
     for seed in 0..10 {
@@ -150,7 +152,7 @@ fn a_lone_restarted_node_with_the_smallest_id_does_not_move_the_cluster() {
         let before = parents(&world);
         world.crash(0);
         exact(&mut world, seconds(60));
-        // It was told of no parent this time, and is a root until it has asked.
+        // The node now has no configured parent, so it is a root until a seed has answered.
         start(&mut world, 0, None, &[9]);
         exact(&mut world, seconds(60));
         let mut after = parents(&world);

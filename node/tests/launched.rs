@@ -1,4 +1,4 @@
-//! Nodes that a launcher starts with one list, in the seeded world: those with the smallest
+//! Nodes that a launcher starts with one list, in the seeded world: the nodes with the smallest
 //! ordinals may never come, and parents may start after their children.
 
 use std::time::Duration;
@@ -59,8 +59,8 @@ fn the_smallest_ordinal_that_comes_is_root() {
     }
 }
 
-/// Children ask and are asked while their parents are not there yet. Nobody becomes a root
-/// before the first one comes.
+/// Children ask for a place, and are asked for a place, before their parents have started. Ordinal
+/// 0 starts last and becomes the root.
 #[test]
 fn children_wait_for_parents_that_start_seconds_later() {
     for shape in SHAPES {

@@ -13,12 +13,12 @@ use binomesh_routing::{Topic, strategy::Strategy};
 use bytes::Bytes;
 use rand::seq::index;
 
-/// What was told so far.
+/// The events so far, by their kind.
 #[derive(Default)]
 struct Books {
     receipts: BTreeMap<PacketId<Id>, (Duration, Receipt<Id>)>,
     delivered: BTreeMap<PacketId<Id>, BTreeSet<(Id, u64)>>,
-    /// Who was told that whom has left.
+    /// Pairs of a node and a peer whose goodbye the node has heard.
     left: BTreeSet<(Id, Id)>,
     down: BTreeSet<(Id, Id)>,
 }
@@ -67,7 +67,7 @@ impl Books {
         }
     }
 
-    /// The receipt of a message, and how long it took from now on.
+    /// The receipt of a message, and the time from now until it came.
     #[track_caller]
     fn receipt(&mut self, world: &mut World, id: PacketId<Id>) -> (Duration, Receipt<Id>) {
         let start = world.now();
@@ -120,22 +120,22 @@ fn to_all(world: &mut World, from: Id) -> PacketId<Id> {
     broadcast(world, from, Due::Settled, Destination::All).unwrap()
 }
 
-/// Who is up.
+/// The nodes that are up.
 fn up(world: &World) -> Vec<Id> {
     world.peers().map(|(id, _)| id).collect()
 }
 
-/// A few leave at once.
+/// Lets the nodes `gone` leave at once.
 fn leave(world: &mut World, gone: &[Id]) {
     gone.iter().for_each(|id| world.leave(*id, seconds(1)));
     let is_over = |w: &World| gone.iter().all(|id| !w.is_up(*id));
     assert!(world.run_until(world.now() + seconds(3), is_over));
 }
 
-/// Root, inner nodes and leaves, one or several at once: everybody hears of it, and what is
-/// accepted from then on is not meant for those that have left.
+/// The root, inner nodes and leaves leave, one or several at once. Every other node hears the
+/// goodbyes. The destinations of later broadcasts do not include the members that have left.
 #[test]
-fn what_is_accepted_after_a_goodbye_is_complete_within_a_second() {
+fn a_broadcast_after_a_goodbye_is_complete_within_a_second() {
     for (count, seed) in [2, 3, 5, 12, 24]
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
@@ -174,16 +174,17 @@ fn what_is_accepted_after_a_goodbye_is_complete_within_a_second() {
             world.run_for(seconds(4));
             settle(&mut world);
         }
-        // The goodbye was said first: nobody took it for a death.
+        // The goodbye came first, so no node took the leave for a death.
         let called_down = books.down.iter().any(|(_, peer)| gone.contains(peer));
         assert!(!called_down, "{count}, seed {seed}: {:?}", books.down);
     }
 }
 
-/// What was accepted before, while it drained or an instant before it left, ends soon: as
-/// delivered or unconfirmed, and never refused.
+/// One broadcast is accepted while the member drains, and one an instant before the member leaves.
+/// Both end within a second of the goodbye. The line of the member is unconfirmed and never
+/// refused.
 #[test]
-fn what_was_accepted_before_a_goodbye_ends_within_a_second_of_it() {
+fn a_broadcast_before_a_goodbye_ends_within_a_second_of_it() {
     for (count, seed) in [2, 3, 9, 24]
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
@@ -215,9 +216,9 @@ fn what_was_accepted_before_a_goodbye_ends_within_a_second_of_it() {
     }
 }
 
-/// It is a member again: its old rank, and a line in each receipt.
+/// The returned member has its old rank, and each receipt counts it.
 #[test]
-fn who_has_left_and_returns_is_meant_again() {
+fn a_member_that_left_and_returns_is_a_destination_again() {
     for (count, seed) in [2, 3, 12]
         .into_iter()
         .flat_map(|n| (0..6).map(move |s| (n, s)))
@@ -229,7 +230,7 @@ fn who_has_left_and_returns_is_meant_again() {
         let before = world.placements();
         leave(&mut world, &[gone]);
         books.wait_for_goodbyes(&mut world, &[gone]);
-        // Kept for its next life, within the grace.
+        // The first broadcast is kept for the next life, within the grace.
         let (time, awaited) = (seconds(60), Vec::new());
         let kept = Due::Kept { time, awaited };
         let kept = broadcast(&mut world, from, kept, Destination::All).unwrap();
@@ -249,7 +250,8 @@ fn who_has_left_and_returns_is_meant_again() {
         settle(&mut world);
         world.run_for(seconds(1));
         if count > 8 {
-            // Of fewer more than an eighth was vacant.
+            // In a smaller overlay more than an eighth of the ranks was vacant, so the ranks may
+            // have moved.
             assert_eq!(world.placements(), before, "{count}, seed {seed}");
         }
         let id = to_all(&mut world, from);
@@ -268,7 +270,7 @@ fn who_has_left_and_returns_is_meant_again() {
     }
 }
 
-/// The last one is alone, and knows that nobody failed.
+/// The last node is alone, and knows that no other node has failed.
 #[test]
 fn all_others_may_leave() {
     for (count, seed) in [2, 3, 6]
@@ -294,9 +296,9 @@ fn all_others_may_leave() {
     }
 }
 
-/// Who was stopped meanwhile, or cut off, hears of it afterwards.
+/// A member that was stopped or cut off during the leave hears the goodbye afterwards.
 #[test]
-fn who_missed_a_goodbye_hears_it_later() {
+fn a_member_that_missed_a_goodbye_hears_it_later() {
     for seed in 0..6 {
         let mut world = formed(seed, 12, Shape::Binomial);
         let mut books = Books::default();
@@ -318,9 +320,9 @@ fn who_missed_a_goodbye_hears_it_later() {
     }
 }
 
-/// A member that was started again knows it from its first link, before it has a place.
+/// A restarted member hears the goodbye over its first link, before it has a place.
 #[test]
-fn who_was_started_again_since_knows_who_has_left() {
+fn a_member_that_was_started_again_since_knows_which_members_have_left() {
     for seed in 0..8 {
         let mut world = formed(seed, 16, Shape::Binomial);
         let mut books = Books::default();
@@ -342,7 +344,7 @@ fn who_was_started_again_since_knows_who_has_left() {
     }
 }
 
-/// A member that lies can say goodbye in nobody's name.
+/// A lying member cannot say goodbye in the name of another.
 #[test]
 fn a_forged_goodbye_is_only_a_rumour() {
     for seed in 0..12 {
@@ -371,7 +373,7 @@ fn a_forged_goodbye_is_only_a_rumour() {
     }
 }
 
-/// Without a signature it is what it was: a death that needs no detection.
+/// Without a signature a goodbye counts as a death that needs no detection.
 #[test]
 fn an_unsigned_leave_is_a_rumour_of_a_death() {
     for seed in 0..6 {

@@ -1,4 +1,4 @@
-//! Lives of processes whose numbers went back, in the seeded world.
+//! Lives of processes whose boots went back, in the seeded world.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn is_heard(world: &mut World, from: u32, case: &str) {
     assert_eq!(receipts.collect::<Vec<_>>(), [true], "{case}");
 }
 
-/// Clusters of several sizes, and each kind of place in them.
+/// Clusters of several sizes. The node is the root, an inner node or a leaf.
 #[test]
 fn a_node_that_lost_its_state_is_back_and_heard() {
     for (count, lost) in [(2, 0), (2, 1), (3, 0), (3, 2), (7, 0), (7, 3), (16, 5)] {
@@ -88,7 +88,7 @@ fn a_node_that_lost_its_state_is_back_and_heard() {
     }
 }
 
-/// One of sixteen that has no link to a node.
+/// One of sixteen nodes, without a link to the node `id`.
 fn far_from(world: &World, id: u32) -> u32 {
     let overlay = world.peer(id).expect("it runs").overlay();
     let fingers = overlay.fingers().expect("it has a place");
@@ -101,8 +101,8 @@ fn far_from(world: &World, id: u32) -> u32 {
     far.expect("twelve of sixteen are linked at most")
 }
 
-/// Its former life said goodbye. One node remembers that, and tells all that have started
-/// again since; nobody remembers to have met that life.
+/// The former life of the node said goodbye. One node remembers the goodbye and tells all nodes
+/// that have started again since. No node remembers a link to that life.
 #[test]
 fn a_goodbye_of_a_life_that_a_node_has_forgotten_makes_it_begin_a_later_one() {
     let lost = 5;
@@ -127,11 +127,11 @@ fn a_goodbye_of_a_life_that_a_node_has_forgotten_makes_it_begin_a_later_one() {
     }
 }
 
-/// All that were linked to its former life have started again. One other node has taken its
-/// messages, and refuses those of an older life. It makes a link for that, over which one of
-/// the two learns better.
+/// All nodes with links to the former life have started again. One far node has taken messages of
+/// that life, and refuses messages of an older life. For the refusal the far node makes a link, and
+/// over this link one of the two nodes learns the newer life.
 #[test]
-fn a_node_that_lost_its_state_is_heard_by_who_was_far_from_it() {
+fn a_node_that_lost_its_state_is_heard_by_a_node_far_from_it() {
     let lost = 5;
     for seed in 0..6 {
         let mut world = cluster(seed, 16);
@@ -150,7 +150,7 @@ fn a_node_that_lost_its_state_is_heard_by_who_was_far_from_it() {
     }
 }
 
-/// Nobody that it meets at first knows its former life; the one that does comes later.
+/// No node that the member meets at first knows its former life. A node that does comes later.
 #[test]
 fn a_member_whose_newer_life_becomes_known_goes_on_as_a_new_one() {
     let (lost, witness) = (3, 4);

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use binomesh::world::{Conditions, Latency, Network, World};
 
-/// Until the exact binomial graph stands on everybody that is up.
+/// Runs until all nodes that are up form the exact binomial graph, and returns the time that this
+/// took.
 #[track_caller]
 fn settle(world: &mut World, what: &str) -> Duration {
     let start = world.now();

@@ -6,7 +6,7 @@ use binomesh::world::{Fault, Lie, Memory, Network, Shape, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
-/// How much of a long run a build without optimization does.
+/// A build without optimization does only one part in `SHARE` of a long run.
 const SHARE: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
 
 fn seconds(count: u64) -> Duration {
@@ -29,8 +29,8 @@ fn node(world: &mut World, id: u32, parent: Option<u32>, seeds: &[u32]) -> Confi
     config
 }
 
-/// Never two nodes with one rank in one epoch, looked at after every happening.
-/// The root names an epoch at every change, so that joins meet waves under way.
+/// After every event the test checks that no two nodes have the same rank in the same epoch. The
+/// root names an epoch at every change, so that joins meet census waves under way.
 #[test]
 fn joins_during_census_waves_give_no_rank_twice() {
     const EPOCHS: u64 = 500 / SHARE;
@@ -44,7 +44,7 @@ fn joins_during_census_waves_give_no_rank_twice() {
             config.pace.epoch_settle = Duration::from_micros(200);
             config.pace.epoch_latest = Duration::from_millis(1);
             world.start(config);
-            // A join per ten rounds, where a round is a message's mean latency.
+            // One join per ten rounds. A round is the mean latency of a message.
             let pause = world.now() + Duration::from_micros(2750);
             world.run_until(pause, |w| {
                 assert_eq!(w.double_rank(), None, "seed {seed}");
@@ -149,7 +149,7 @@ fn a_cycle_of_configured_parents_becomes_a_tree() {
     }
 }
 
-/// Two orphans in lockstep, each of which has only the other to ask.
+/// Two orphans act in lockstep, and each can ask only the other.
 #[test]
 fn mutual_orphans_become_a_tree() {
     for seed in 0..50 {
@@ -185,9 +185,9 @@ fn a_partition_makes_two_overlays_that_become_one_again() {
     }
 }
 
-/// Others vouch for both ends of a cut tree edge, so neither is ever down. Where
-/// the child lands next to the root again, now in the ring, others carry what the
-/// two have to say to each other, until they can say it themselves.
+/// Other nodes vouch for both ends of a cut tree edge, so neither end is ever down. If the child
+/// becomes a ring neighbour of the root, other nodes relay the messages between the two until the
+/// cut is mended.
 #[test]
 fn a_cut_between_parent_and_child_moves_the_child() {
     let mut neighbours = 0;
@@ -235,8 +235,8 @@ fn a_cut_between_parent_and_child_moves_the_child() {
     assert!(neighbours > 0, "the rule is tried");
 }
 
-/// Root and heirs die, nobody has seeds, and orphans give up within one latency
-/// of each other: each then knows others only as former neighbours.
+/// The root and its heirs die, no node has seeds, and the orphans give up within one latency of
+/// each other. Each orphan then knows other nodes only as former neighbours.
 #[test]
 fn orphans_that_become_roots_at_once_meet_again() {
     for seed in 0..60 / SHARE {
@@ -267,8 +267,9 @@ fn a_root_that_returns_is_found_by_those_who_were_deployed_under_it() {
     settle(&mut world, seconds(300));
 }
 
-/// Nothing tells the others that their links to its former life are dead, and it knows
-/// nobody: only what they have found out themselves makes them dial it.
+/// The other nodes get no signal that their links to the former life are dead, and the new life
+/// knows no peer. The other nodes dial the root only because they found out themselves that it is
+/// silent.
 #[test]
 fn a_root_that_lost_its_state_is_dialled_beside_its_former_links() {
     for (nodes, away) in [(2, 0), (2, 1), (2, 3), (3, 1), (3, 6), (9, 1), (9, 20)] {
@@ -313,8 +314,8 @@ fn random_churn_with_losses_heals() {
                 _ => world.pause(id, Duration::from_millis(pause)),
             }
         }
-        // Everybody's seed comes back: a restarted node remembers nobody, and
-        // without one live contact no island could ever find another.
+        // The common seed of all nodes comes back. A restarted node remembers no peer, and without
+        // a live contact an island could never find another island.
         world.restart(0);
         world.network().loss_per_million = 0;
         settle(&mut world, seconds(300));
@@ -334,13 +335,13 @@ fn a_quiet_overlay_changes_nothing() {
     assert!(events.is_empty(), "{:?}", events.first());
     let rate = (world.sent() - before) as f64 / (32.0 * 300.0);
     println!("{rate:.1} messages per node and second when quiet");
-    // Per beat: to and from the parent about three messages a tree
-    // edge, one to the successor; per second one level is confirmed.
+    // Per beat each tree edge carries about three messages, and each node sends one to its
+    // successor. Per second each node confirms one level.
     assert!(rate < 16.0, "{rate} messages per node and second");
 }
 
-/// Both ring neighbours of a node, and another pair, name another rank with every
-/// word. Whoever told them its own place in return would go on for ever.
+/// Both ring neighbours of a node, and another pair of nodes, name a different rank in every
+/// message. A node that answered each message with its own place would go on for ever.
 #[test]
 fn neighbours_that_lie_about_their_ranks_keep_nobody_talking() {
     const NODES: u32 = 16;

@@ -60,7 +60,7 @@ fn all_ready(world: &mut World, limit: Duration) {
     assert!(is_so, "seed {seed}: {defect:?}, {islands:?}");
 }
 
-/// For so long nobody is ready, at any moment.
+/// Checks that no node is ready at any moment of the next `length`.
 #[track_caller]
 fn none_ready(world: &mut World, length: Duration) {
     let end = world.now() + length;
@@ -69,8 +69,8 @@ fn none_ready(world: &mut World, length: Duration) {
     assert!(!is_any, "seed {seed}: {:?} at {now:?}", ready(world));
 }
 
-/// 3 is deployed under 2, that under 1, and that under 0, which is dead: in every order
-/// and with every pause, whoever becomes the root.
+/// Node 3 is deployed under node 2, node 2 under node 1, and node 1 under node 0, which is dead.
+/// The nodes start in every order and with several pauses, so that each node may become the root.
 #[test]
 fn an_island_is_unready_as_one_until_the_cluster_is_met() {
     let orders = [
@@ -91,7 +91,7 @@ fn an_island_is_unready_as_one_until_the_cluster_is_met() {
             none_ready(&mut world, seconds(120));
             assert_eq!(world.defect(), None, "one island, {order:?}");
             assert_eq!(island(&world, 3), Some(Island::Unmet));
-            // What is left of it is an island as well.
+            // The rest of the island is an island as well.
             world.crash(order[0]);
             none_ready(&mut world, seconds(120));
             world.restart(order[0]);
@@ -119,7 +119,7 @@ fn the_first_is_ready_at_once_and_one_that_may_be_alone_after_ten_seconds() {
     }
 }
 
-/// All contacts are tried before a node that may be alone takes itself for the cluster.
+/// A node that may be alone tries all its contacts before it takes itself for the cluster.
 #[test]
 fn a_node_that_may_be_alone_finds_the_last_of_its_contacts_first() {
     let mut world = World::new(1, Network::local());
@@ -134,8 +134,8 @@ fn a_node_that_may_be_alone_finds_the_last_of_its_contacts_first() {
     assert_eq!(placed.map(|placement| placement.population.get()), Some(2));
 }
 
-/// Former members that meet again are the cluster, whoever of them becomes the root: the
-/// one that remembers, or the one that has started again.
+/// Two former members that meet again are the cluster. The root may be the member that remembers
+/// the cluster, or the member that has started again.
 #[test]
 fn one_member_that_remembers_makes_the_others_ready() {
     for restarted in [1, 2] {
@@ -147,7 +147,7 @@ fn one_member_that_remembers_makes_the_others_ready() {
         world.crash(0);
         world.run_for(seconds(60));
         all_ready(&mut world, seconds(60));
-        // Its parent is dead: the other one finds it.
+        // The restarted node's parent is dead, so the other node finds the restarted node.
         world.restart(restarted);
         assert_eq!(island(&world, restarted), Some(Island::Unmet));
         world.run_for(seconds(1));
@@ -155,7 +155,7 @@ fn one_member_that_remembers_makes_the_others_ready() {
     }
 }
 
-/// A chain with its children started before their parents.
+/// A chain in which the children start before their parents.
 #[test]
 fn of_an_ordered_start_nobody_is_ready_before_the_first() {
     for (seed, pause) in [(1, 0), (2, 1), (3, 30)] {
@@ -179,8 +179,8 @@ fn past_a_dead_parent_a_node_is_ready_as_its_root_is() {
     all_ready(&mut world, seconds(60));
 }
 
-/// The others never take their overlay for an island, and a root that has seeds is one
-/// until it has found them.
+/// The other nodes never take their overlay for an island. The restarted node is an island until it
+/// has found its contacts.
 #[test]
 fn a_rolling_restart_keeps_the_others_ready() {
     for seed in 0..4 {
@@ -234,8 +234,8 @@ fn after_a_power_cut_without_the_first_seeds_or_expected_hosts_make_ready() {
     }
 }
 
-/// In a tree that is a chain most nodes have their contacts neither above nor below them,
-/// and evidence and word pass through all: at once, not with a later beat.
+/// In a chain most nodes have no contact next to them. Evidence passes up and the root's word
+/// passes down through all nodes, at once and not with a later beat.
 #[test]
 fn contacts_anywhere_in_the_overlay_make_ready_soon() {
     for seed in 0..8 {
@@ -251,8 +251,8 @@ fn contacts_anywhere_in_the_overlay_make_ready_soon() {
     }
 }
 
-/// The first yields to a heavier island: until the epoch of both counts it, its own of
-/// one member is that of nobody.
+/// The first node yields to a heavier island. Until the common epoch counts the node, it has only
+/// its own epoch of one member, and it is unready.
 #[test]
 fn a_node_that_joins_another_overlay_is_unready_until_it_is_counted_there() {
     let mut world = World::new(1, Network::local());
@@ -277,7 +277,7 @@ fn a_node_that_joins_another_overlay_is_unready_until_it_is_counted_there() {
     assert!(is_counted && has_joined);
 }
 
-/// Half of those expected, or fewer, are not the cluster.
+/// Half of the expected nodes, or fewer, are not the cluster.
 #[test]
 fn more_than_half_of_the_expected_are_needed() {
     for (members, is_ready) in [(3, false), (4, true)] {
@@ -323,7 +323,8 @@ fn both_parts_of_a_partition_stay_ready_and_count_the_lost() {
     }
 }
 
-/// The last of two or three is cut off if another died, and alone if all said goodbye.
+/// The last of two members is cut off if the other one died, and alone if the other one said
+/// goodbye.
 #[test]
 fn a_former_member_is_unready_alone_unless_all_others_said_goodbye() {
     for survivor in 0..2 {
@@ -350,7 +351,8 @@ fn a_former_member_is_unready_alone_unless_all_others_said_goodbye() {
         world.run_for(seconds(3));
         all_ready(&mut world, seconds(60));
         assert_eq!(lost(&world, survivor), 0);
-        // Back and dead: the goodbye of an earlier life says nothing of this one.
+        // The other member returns and dies. The goodbye of an earlier life does not count for this
+        // life.
         world.restart(other);
         all_ready(&mut world, seconds(60));
         world.crash(other);
@@ -378,7 +380,7 @@ fn a_member_whose_network_is_gone_is_unready_and_the_others_are_not() {
     }
 }
 
-/// The words of the census are mended from the root, whatever they were.
+/// The root mends the census of scrambled members.
 #[test]
 fn scrambled_members_are_ready_again() {
     for seed in 0..20 {
@@ -391,10 +393,10 @@ fn scrambled_members_are_ready_again() {
     }
 }
 
-/// A member that was stopped for ten seconds, and that the others have counted out
-/// meanwhile, finds that out at once: it is unready or counted again.
+/// A member is stopped for ten seconds, and the others count it out meanwhile. As soon as the
+/// member goes on, it is unready or counted again.
 #[test]
-fn who_was_paused_is_unready_until_it_is_counted_again() {
+fn a_paused_member_is_unready_until_it_is_counted_again() {
     for seed in 0..24 {
         let nodes = [3, 5, 8, 16][seed as usize % 4];
         let mut world = World::new(seed, Network::local());

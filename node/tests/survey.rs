@@ -38,7 +38,7 @@ fn root(world: &World) -> Option<Id> {
     roots.next().map(|(id, _)| id)
 }
 
-/// The node of the longest list, the smallest of several.
+/// The node with the longest list. Of several such nodes, the one with the smallest id.
 fn highest(lists: &[Vec<Id>]) -> Option<Id> {
     let all = lists.iter().zip(0..);
     let highest = all.min_by_key(|(list, id)| (std::cmp::Reverse(list.len()), *id));
@@ -70,7 +70,7 @@ fn any_connected_graph_becomes_the_binomial_graph_below_a_node_of_highest_degree
 }
 
 #[test]
-fn whom_nobody_lists_back_is_found_by_those_that_it_lists() {
+fn a_node_that_nobody_lists_back_is_found_by_the_nodes_that_it_lists() {
     for seed in 0..10 {
         let count = 12 + seed as u32;
         let lists: Vec<Vec<Id>> = (0..count).map(|me| vec![(me + 1) % count]).collect();
@@ -114,14 +114,14 @@ fn silent_neighbours_keep_nobody_out() {
     }
 }
 
-/// Nobody tries all the paths to roots that are gone, one by one.
+/// No node tries all the paths to dead roots, one by one.
 #[test]
 fn roots_that_die_in_turn_while_it_forms_are_survived() {
     for graph in ["cliques:24", "star:20", "random:24,5"] {
         for after in [1, 3, 20, 400] {
             let mut lists = lists(graph);
             let root = highest(&lists).expect("a root");
-            // Without the root the others still know each other.
+            // Without the root the other nodes still know each other.
             let count = lists.len() as u32;
             for (list, me) in lists.iter_mut().zip(0..) {
                 list.push((me + 1) % count);
@@ -200,8 +200,9 @@ fn a_liar_holds_the_others_up_for_a_while_and_keeps_nobody_out() {
 }
 
 #[test]
-fn who_starts_a_little_later_counts_by_its_degree() {
-    // The time between two starts; the last of twelve comes after one, and after three seconds.
+fn a_node_that_starts_a_little_later_counts_by_its_degree() {
+    // The time between two starts. The last of twelve nodes starts after about one second, or after
+    // about three.
     for (seed, apart_ms) in (0..20).zip([80, 270].into_iter().cycle()) {
         let lists = lists("mesh:3x4");
         let count = lists.len() as u32;
@@ -226,7 +227,7 @@ fn a_latecomer_is_admitted_by_its_neighbours_and_moves_no_root() {
     let before = root(&world);
     world.run_for(Duration::from_secs(15));
     let mut late = Config::new(9, 1, 9);
-    // The longest list of all.
+    // The latecomer has the longest list of all.
     survey(&mut late, (0..9).collect());
     world.start(late);
     let took = settle(&mut world, "with the latecomer");

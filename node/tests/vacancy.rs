@@ -25,7 +25,7 @@ fn settle(world: &mut World, limit: Duration) -> Duration {
     world.now() - start
 }
 
-/// Time until no rank is vacant either.
+/// Runs until the graph is exact and no rank is vacant, and returns the time that this took.
 #[track_caller]
 fn compact(world: &mut World, limit: Duration) -> Duration {
     let start = world.now();
@@ -59,7 +59,7 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
 }
 
 #[test]
-fn who_returns_within_the_grace_gets_its_rank_back() {
+fn a_member_that_returns_within_the_grace_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
         let before = world.placements();
@@ -73,7 +73,7 @@ fn who_returns_within_the_grace_gets_its_rank_back() {
 }
 
 #[test]
-fn who_is_only_restarted_gets_its_rank_back() {
+fn a_restarted_member_gets_its_rank_back() {
     for victim in 0..16 {
         let mut world = formed(victim.into(), 16, Shape::Binary, seconds(30));
         let before = world.placements();
@@ -83,8 +83,8 @@ fn who_is_only_restarted_gets_its_rank_back() {
     }
 }
 
-/// Roots too, whether they are back before anybody misses them or after all
-/// have buried them.
+/// Roots keep their ranks too: a root may be back before any node misses it, or after all nodes
+/// have found it down.
 #[test]
 fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
     let shapes = [
@@ -109,8 +109,8 @@ fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
     }
 }
 
-/// The whole cluster starts again, a node a second: each may have a rank to find,
-/// and finds none.
+/// The whole cluster starts again, one node a second. Each node may wait for its old rank, and no
+/// overlay has this rank any more.
 #[test]
 fn members_that_return_one_after_the_other_keep_nobody_waiting() {
     for seed in 0..5 {
@@ -165,7 +165,7 @@ fn without_grace_every_death_is_compacted_at_once() {
 
 /// A newcomer is no returning member: it is counted although ranks are vacant.
 #[test]
-fn who_joins_while_a_rank_is_vacant_is_counted_soon() {
+fn a_newcomer_is_counted_soon_though_a_rank_is_vacant() {
     let mut world = formed(3, 16, Shape::Binomial, seconds(300));
     world.crash(5);
     world.run_for(seconds(10));
@@ -192,10 +192,10 @@ fn a_member_that_was_cut_off_finds_its_place_and_rank() {
     }
 }
 
-/// Its rank stays vacant, as after a death, and nobody watches it any more: who leaves says
-/// itself that it is gone, and nobody waits for it.
+/// The rank of the leaver stays vacant, as after a death. The leaver has said goodbye, so no node
+/// watches it or waits for it.
 #[test]
-fn who_leaves_within_the_grace_is_avoided_by_all_within_a_second() {
+fn a_leaver_is_avoided_by_all_within_a_second_and_its_rank_stays_vacant() {
     for leaver in 0..16 {
         let mut world = formed(leaver.into(), 16, Shape::Binomial, seconds(30));
         let mut before = world.placements();
@@ -211,7 +211,7 @@ fn who_leaves_within_the_grace_is_avoided_by_all_within_a_second() {
         settle(&mut world, seconds(20));
         before.remove(&leaver);
         assert_eq!(world.placements(), before, "{leaver}");
-        // It is welcome again.
+        // The leaver may come back.
         world.restart(leaver);
         settle(&mut world, seconds(60));
         let is_welcome = world.run_until(world.now() + seconds(10), |w| {

@@ -1,4 +1,4 @@
-//! [FC], corrected: one test per promise, with messages in any order.
+//! The corrected procedure of [FC]: one test per promise, with messages in any order.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use binomesh_overlay::{Effect, Outbox, legitimate};
 
 type Letter = (u32, u32, Message<u32>);
 
-/// Nodes with what is on its way between them; the noise says what arrives next.
+/// Nodes and the messages under way between them. The noise picks the message that arrives next.
 struct Room {
     nodes: BTreeMap<u32, Clique<u32>>,
     letters: Vec<Letter>,
@@ -19,7 +19,7 @@ struct Room {
 }
 
 impl Room {
-    /// `lists` says whom each node has met.
+    /// `lists` has, for each node, the peers that it has met.
     fn new(procedure: Procedure, lists: &BTreeMap<u32, Vec<u32>>, seed: u64) -> Self {
         let mut noise = Noise::new(seed);
         let new = |&me: &u32| (me, Clique::new(me, noise.next()));
@@ -31,7 +31,7 @@ impl Room {
             noise,
             context: format!("{procedure:?}, {} nodes, seed {seed}", lists.len()),
         };
-        // They do not begin at once: some messages come before the start.
+        // The nodes start one after the other, so some messages reach a node before its start.
         let mut waiting: Vec<u32> = lists.keys().copied().collect();
         while !waiting.is_empty() {
             let drawn = room.noise.next() as usize % waiting.len();
@@ -43,7 +43,7 @@ impl Room {
         room
     }
 
-    /// Everybody has met everybody.
+    /// Nodes that have all met each other.
     fn of(procedure: Procedure, nodes: u32, seed: u64) -> Self {
         let all: Vec<u32> = (0..nodes).map(|n| n * 7 % 64).collect();
         let lists = all.iter().map(|&me| (me, all.clone())).collect();
@@ -72,7 +72,7 @@ impl Room {
             }));
     }
 
-    /// One message arrives.
+    /// Lets one message arrive.
     fn arrive(&mut self) {
         if !self.letters.is_empty() {
             let drawn = self.noise.next() as usize % self.letters.len();
@@ -89,7 +89,8 @@ impl Room {
         assert!(self.letters.is_empty(), "{}: no end", self.context);
     }
 
-    /// Who is not through waits in vain, in turn, until all are.
+    /// Hands `Silence` to each node without a result, in turn, until every node has formed or
+    /// failed.
     fn wait_in_vain(&mut self) {
         for _ in 0..5 {
             let all: Vec<u32> = self.nodes.keys().copied().collect();
@@ -109,7 +110,8 @@ impl Room {
         );
     }
 
-    /// Whoever failed asks a smaller node for a place, so no two wait for each other.
+    /// A node that failed asks a node with a smaller id for a place, so no two nodes wait for each
+    /// other.
     fn assert_contacts_lead_down(&self) {
         for (me, contact) in &self.failed {
             let context = &self.context;
@@ -138,7 +140,8 @@ impl Room {
         assert!(
             legitimate::is_ring(
                 &order,
-                // The predicate gives a lone node no neighbours; here it is its own.
+                // The predicate gives a lone node no neighbours; here a lone node is its own
+                // neighbour.
                 |me| node(me).successor().filter(|_| count > 1),
                 |me| node(me).predecessor().filter(|_| count > 1),
             ),
@@ -165,7 +168,8 @@ impl Room {
         }
     }
 
-    /// The successors of all, those that travel counted.
+    /// Checks that the successors are a permutation of the nodes. Successors in messages under way
+    /// count as well.
     fn assert_permutation(&self) {
         let held = self.nodes.values();
         let held = held.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
@@ -286,11 +290,11 @@ fn a_latecomer_is_sent_to_a_member() {
 }
 
 #[test]
-fn who_is_met_by_half_of_the_nodes_belongs_to_the_ring() {
+fn a_node_that_half_of_the_nodes_have_met_belongs_to_the_ring() {
     for seed in 0..100 {
         let all: Vec<u32> = (0..12).collect();
         let mut noise = Noise::new(seed);
-        // Meeting is mutual. Node 0 has met everybody, so it is the only root.
+        // Meeting is mutual. Node 0 has met all nodes, so it is the only root.
         let mut lists: BTreeMap<u32, Vec<u32>> = all.iter().map(|&me| (me, vec![me])).collect();
         for &a in &all {
             for &b in all.iter().filter(|&&b| b > a) {
@@ -306,8 +310,8 @@ fn who_is_met_by_half_of_the_nodes_belongs_to_the_ring() {
     }
 }
 
-/// Of those that have no place yet, all give up the order of the list when one does; nobody
-/// needs a silence of its own for that.
+/// When one node gives up the order of the list, all nodes without a place give it up too. None of
+/// them needs a silence of its own for that.
 #[test]
 fn one_that_falls_back_takes_the_others_with_it() {
     for seed in 0..100 {
@@ -315,7 +319,7 @@ fn one_that_falls_back_takes_the_others_with_it() {
         let me = *room.nodes.keys().next().expect("a node");
         room.hand(me, Input::Silence);
         room.arrive_all();
-        // Without those that had a place already the root closes the ring after a silence.
+        // If some nodes had a place already, the root closes the ring without them after a silence.
         let formed = room.places.len();
         if formed > 0 {
             room.wait_in_vain();

@@ -55,8 +55,8 @@ fn sent(out: &mut Outbox<u32, Message<u32>>) -> Sent {
         .collect()
 }
 
-/// What `family` in state `ring` makes of a message: the state, the sends, and
-/// whether it says that something changed.
+/// Gives `message` to a ring in the state `before`, and returns the new state and the messages that
+/// the ring sends. Checks that the ring reports a change exactly if its state has changed.
 fn on(before: Ring<u32>, family: &Kin, from: u32, message: Message<u32>) -> (Ring<u32>, Sent) {
     run(before, family, from, message, Planted::default())
 }

@@ -1,5 +1,4 @@
-//! One test per rule of the tree and the census (`docs/protocol.md`), on the
-//! machine itself.
+//! One test per rule of the tree and the census (`docs/protocol.md`), on the state machine itself.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use binomesh_overlay::{
     Config, Effect, Epoch, Input, Message, Overlay, Placement, Population, Rank, Timer,
 };
 
-/// A node and what it has asked for since the last look.
+/// A node and the effects that it has asked for since the test last drained them.
 struct Node {
     overlay: Overlay<u32>,
     out: Out<u32>,
@@ -33,7 +32,7 @@ impl Node {
         Self::new(id, |_| {})
     }
 
-    /// A child of `parent`, which hangs under root 0 itself unless it is root.
+    /// A child of `parent`. The parent is root 0 or a child of root 0.
     fn child(id: u32, parent: u32) -> Self {
         let mut node = Self::new(id, |config| config.parent = Some(parent));
         node.hear(parent, Tree::Lead(lead(&[0, parent], true)));
@@ -63,7 +62,7 @@ impl Node {
         sends.collect()
     }
 
-    /// What was said to `to` by the tree layer.
+    /// The tree messages that were sent to `to`. All other messages are dropped.
     fn said(&mut self, to: u32) -> Vec<Tree<u32>> {
         let sent = self.sent().into_iter().filter(|(peer, _)| *peer == to);
         let tree = sent.filter_map(|(_, message)| match message {
@@ -219,7 +218,7 @@ fn a_node_at_the_greatest_depth_refuses() {
 }
 
 #[test]
-fn an_orphan_asks_whoever_probes_it_for_a_place() {
+fn an_orphan_asks_the_sender_of_a_probe_for_a_place() {
     let mut node = Node::new(4, |config| config.parent = Some(1));
     node.sent();
     node.hear(9, Tree::Probe(key(8, 1)));
@@ -245,8 +244,8 @@ fn a_redirect_is_followed_only_from_an_asked_candidate() {
     assert_eq!(node.said(4), [attach(Claim::Orphan)]);
 }
 
-/// A full node that has lost a child redirects that child's Size; the child would
-/// otherwise stay uncounted for ever.
+/// A full node that has lost a child answers this child's Size with a Redirect. A child that
+/// ignored the Redirect would stay uncounted for ever.
 #[test]
 fn a_redirect_from_the_parent_means_not_your_parent() {
     let mut node = Node::child(5, 1);
@@ -265,7 +264,7 @@ fn children_stand_in_the_order_of_their_slots() {
     assert_eq!(node.children(), [2, 3, 1]);
 }
 
-/// The grandparent is asked for the dead parent's place, its own slot below it.
+/// The orphan asks for the place of its former parent, with its own slot below that place.
 #[test]
 fn an_orphan_asks_the_grandparent_for_its_parents_place() {
     let mut node = Node::child(5, 1);
@@ -276,7 +275,8 @@ fn an_orphan_asks_the_grandparent_for_its_parents_place() {
     assert!(!node.overlay.tree().is_anchored());
 }
 
-/// All of them stand before it in the ring; the root's heirs may not.
+/// The ancestors all stand before the orphan in the ring. The root's heirs may stand behind it, so
+/// the orphan does not ask them.
 #[test]
 fn an_orphan_asks_the_nearest_ancestors_that_live_and_the_root() {
     for (dead, asked) in [(None, vec![5, 4, 3, 0]), (Some(4), vec![5, 3, 2, 0])] {
@@ -417,7 +417,8 @@ fn a_size_from_a_stranger_is_an_attach() {
     assert_eq!(node.overlay.census().size(), Population::new(2).unwrap());
 }
 
-/// As round a cycle of corrupted parents, where two counts may chase each other.
+/// Counts never rest, for example, on a cycle of corrupted parents: there two counts may chase each
+/// other.
 #[test]
 fn counts_that_never_rest_go_up_after_a_pause() {
     let mut node = Node::child(5, 1);
@@ -467,7 +468,7 @@ fn counts_that_never_rest_go_up_after_a_pause() {
 #[test]
 fn a_place_is_taken_from_the_parent_alone() {
     let mut node = Node::child(5, 1);
-    // In full it is repeated once in twelve beats.
+    // A child repeats its size in full once in twelve beats.
     for _ in 0..12 {
         node.give(Input::Heard { peer: 1 });
         node.fire(Timer::Beat);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_low_a_limit_is_named_with_what_is_needed() {
+    fn too_low_a_limit_is_named_with_the_needed_one() {
         assert_eq!(check_within(1000, None), Ok(()));
         assert_eq!(check_within(16, Some(128)), Ok(()));
         let failure = check_within(17, Some(128)).unwrap_err();

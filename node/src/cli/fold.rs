@@ -64,7 +64,7 @@ mod tests {
     use crate::settings::Inventory;
 
     #[test]
-    fn names_are_folded_and_what_is_folded_means_the_same() {
+    fn folded_names_mean_the_same() {
         for (names, text) in [
             (&[][..], ""),
             (&["b", "a"], "a,b"),

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_answered_for_by_what_it_prints_or_how_it_fails() {
+    async fn the_answer_of_a_command_is_its_output_or_its_failure() {
         assert_eq!(said("cat").await, "hello");
         let failed = said("echo no >&2; exit 3").await;
         assert!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_takes_too_long_is_ended_with_what_it_has_started() {
+    async fn a_command_that_takes_too_long_is_ended_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let command = format!("sleep 60 & echo $! > {}; wait", file.display());

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_peers_supply_begins_no_line_and_fills_none() {
+    fn text_of_peers_is_escaped_and_cut_in_a_log_line() {
         assert_eq!(one_line("all right\n"), "all right\n");
         let forged = one_line("a name=x\nWARN forged \u{1b}[2J\n");
         assert_eq!(forged, "a name=x\\nWARN forged \\u{1b}[2J\n");

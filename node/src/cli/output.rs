@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_line_begins_none_and_is_cut() {
+    fn text_shown_in_a_line_is_escaped_and_cut() {
         assert_eq!(in_a_line("a\tb\nü\u{1b}"), "a\\tb\\nü\\u{1b}");
         let text = "\n".repeat(1 << 20);
         let long = in_a_line(&text);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_an_error_but_hides_no_worse_one() {
+    fn output_without_room_is_an_error_but_hides_no_worse_one() {
         let full = std::fs::File::options().write(true).open("/dev/full");
         let mut output = Output {
             json: true,

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_usage_with_a_remedy() {
+    fn flags_that_do_not_go_together_are_a_usage_error_with_a_remedy() {
         for (line, remedy) in [
             ("--demo --grace-seconds 30", "leave out --grace-seconds"),
             ("--demo --nodes 4", "--nodes 5"),

@@ -13,7 +13,7 @@ fn member(report: &NodeReport) -> Member {
 }
 
 #[test]
-fn what_is_missing_is_said_per_node() {
+fn each_node_is_named_with_the_condition_that_it_does_not_meet() {
     let reports = flawless(4);
     let members: Vec<Member> = reports.iter().map(member).collect();
     let answers = |edit: fn(&mut Vec<NodeReport>)| {

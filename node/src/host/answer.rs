@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_answers_by_itself_what_no_application_can() {
+    fn a_node_answers_itself_if_no_application_can() {
         use Confirmation::{Acknowledged, Delivered, Relayed};
         let offered = |taken, missed| Offered { taken, missed };
         for (asked, offered, expected) in [
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_no_answers_holds_up_its_own_alone() {
+    fn a_peer_that_takes_no_answers_holds_up_its_own_alone() {
         let peer = |n: u8| PeerId::from_bytes([n; 16]);
         let mut answers = Answers::default();
         let text = Bytes::from_static(b"answer");

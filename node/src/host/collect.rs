@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_lost_is_not_waited_for() {
+    async fn a_collection_does_not_wait_for_a_lost_member() {
         let start = super::super::now();
         let mut all = Collections::default();
         all.begin(1, start + Duration::from_secs(60));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_asked_for_takes_no_room_and_what_is_over_gives_it_back() {
+    async fn unasked_answers_take_no_room_and_finished_collections_give_theirs_back() {
         let mut all = Collections::default();
         let until = super::super::now();
         let long = |n: u64| Said::Reply(n.to_be_bytes().repeat(512));

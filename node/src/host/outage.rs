@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn detection_is_counted_from_the_last_sign_of_life_of_who_was_watched() {
+    fn detection_is_counted_from_the_last_sign_of_life_of_a_watched_peer() {
         let start = super::super::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let took = recorded("binomesh_detection_seconds", || {

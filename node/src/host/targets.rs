@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_lost_is_a_target_for_a_day_and_as_it_was_then() {
+    fn a_lost_member_is_a_target_for_a_day_at_the_address_it_had() {
         let peers = ["a", "b"].map(PeerId::of_uri);
         let mut lost = LostMembers::default();
         let began = now();

@@ -103,7 +103,7 @@ mod tests {
 
     /// The first ordinals are missing; the contacts of the others still form one component.
     #[test]
-    fn those_who_are_there_are_connected_by_whom_they_know() {
+    fn the_nodes_that_came_are_connected_by_their_contacts() {
         for shape in SHAPES {
             for (size, missing) in [(8, 1), (8, 4), (33, 1), (33, 5), (100, 6)] {
                 let mut found = BTreeSet::from([missing]);

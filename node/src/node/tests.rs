@@ -202,7 +202,7 @@ async fn a_state_folder_is_free_again_when_its_node_has_stopped() {
 
 /// The node's parent never answers.
 #[tokio::test]
-async fn without_a_place_what_has_time_waits_and_what_has_none_is_told_at_once() {
+async fn without_a_place_timed_messages_wait_and_untimed_ones_are_refused_at_once() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let (_dir, mut config) = config("node-1");
     let parent = format!("node-0@{}", nobody.local_addr().unwrap());

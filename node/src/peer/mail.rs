@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lane_has_its_packets_and_what_waits_is_bounded() {
+    fn each_lane_has_its_packets_and_waiting_messages_are_bounded() {
         let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());
         for generation in 0..(MAX_WAITING * MAX_TOGETHER + 3) as u64 {
             mail.push(vec![1], &message(generation));
@@ -457,7 +457,7 @@ mod tests {
     /// Member 1 gets 100 messages, each queued twice, and member 2 gets one. Three letters hold
     /// them all.
     #[test]
-    fn what_waits_for_the_same_members_goes_together_and_once() {
+    fn messages_that_wait_for_the_same_members_go_together_and_once() {
         let (mut mail, relay) = (Mail::new(MAX_TOGETHER_BYTES), relay());
         for generation in 0..100 {
             mail.push(vec![1], &message(generation));

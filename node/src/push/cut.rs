@@ -204,7 +204,7 @@ mod tests {
 
     /// Otherwise receivers would give the push up before the first piece is full.
     #[tokio::test(start_paused = true)]
-    async fn what_drips_without_a_pause_goes_soon_too() {
+    async fn the_bytes_of_a_source_that_drips_without_a_pause_go_soon_too() {
         let (mut tap, source) = tokio::io::duplex(64);
         let mut cutter = Cutter::new(source, head(None), 1 << 20);
         let dripping = tokio::spawn(async move {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_slow_source_has_written_goes_soon_and_silence_is_no_end() {
+    async fn the_bytes_of_a_slow_source_go_soon_and_silence_is_no_end() {
         let (mut tap, source) = tokio::io::duplex(64);
         let mut cutter = Cutter::new(source, head(None), 4);
         tap.write_all(b"01").await.unwrap();

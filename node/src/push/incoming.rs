@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_nowhere_is_checked_all_the_same() {
+    fn a_push_that_is_stored_nowhere_is_checked_all_the_same() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let mut incoming = Incoming::begin(Sink::Nowhere, None, false);
             for at in order {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_is_what_is_short_and_meets_neither_a_file_nor_what_came_ahead() {
+    fn a_short_piece_is_quick_without_a_file_and_without_pieces_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let piece = super::super::PIECE_BYTES;
         assert!(!begin(dir.path(), 9).is_quick(1));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_not_right_leaves_nothing_behind() {
+    fn an_incomplete_or_wrong_file_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let hash = *blake3::hash(b"abcd").as_bytes();
         let mut partly = begin(dir.path(), 4);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_swept_and_nothing_else() {
+    fn the_sweep_removes_the_remains_of_a_killed_process_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let left = begin(dir.path(), 4);
         std::fs::write(dir.path().join("x"), "kept").unwrap();
@@ -426,7 +426,7 @@ mod tests {
 
     /// Otherwise a member could replace bytes of another member's push.
     #[test]
-    fn what_is_there_is_not_written_over() {
+    fn received_bytes_are_not_written_over() {
         let dir = tempfile::tempdir().unwrap();
         for (first, second) in [(0, 0), (0, 2), (8, 8), (8, 6), (8, 10)] {
             let mut incoming = begin(dir.path(), 20);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_in_memory_ahead_of_its_turn_is_bounded() {
+    fn pieces_kept_in_memory_ahead_of_their_turn_are_bounded() {
         let mut incoming = Incoming::begin(Sink::Nowhere, None, false);
         let piece = bytes(AHEAD_MAX / 4);
         let place = |number: usize| (1 + number * piece.len()) as u64;

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_more_than_a_block_goes_round_and_among_very_many_members_down_a_tree() {
+    fn pushes_above_a_block_are_circulant_and_among_very_many_members_go_down_a_tree() {
         use Strategy::{Binomial, Circulant, SiblingTree};
         for (population, kib, expected) in [
             (1, Some(1), Binomial),

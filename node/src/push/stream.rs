@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_whole_is_an_error_behind_what_came() {
+    async fn a_stream_that_is_not_whole_ends_with_an_error_behind_its_bytes() {
         for outcome in [Some(Err("other bytes".to_owned())), None] {
             let (feed, mut reader, _answers) = begun();
             feed.put(Bytes::from_static(b"ab")).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_before_the_end_has_not_got_it() {
+    fn a_reader_that_goes_before_the_end_has_not_received_the_stream() {
         let (feed, reader, mut answers) = begun();
         feed.put(Bytes::from_static(b"ab")).unwrap();
         feed.owe(2, id(1));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_for_what_never_comes_is_answered_with_the_reason() {
+    fn answers_owed_for_bytes_that_never_come_give_the_reason() {
         let (feed, reader, mut answers) = begun();
         feed.put(Bytes::from_static(b"abcd")).unwrap();
         feed.owe(4, id(1));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_reader_is_bounded() {
+    fn pieces_and_answers_that_wait_for_a_reader_are_bounded() {
         let (feed, _reader, mut answers) = begun();
         let piece = Bytes::from(vec![0; PIECE_BYTES]);
         for _ in 0..UNREAD_MAX / PIECE_BYTES {

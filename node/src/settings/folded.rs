@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_before_it_is_written_out() {
+    fn a_host_list_that_is_too_long_is_refused_before_it_is_expanded() {
         assert!(expand("c[1-9]", 9).is_ok());
         for text in ["c[1-9],d", "c[0-4294967295]", "a[1-99]b[1-99]c[1-99]"] {
             let error = expand(text, 9).unwrap_err();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_list_is_said_with_its_reason() {
+    fn an_error_says_why_a_text_is_no_host_list() {
         for (text, problem) in [
             ("c[1-3", "brackets"),
             ("c1]", "brackets"),

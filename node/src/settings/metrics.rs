@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_guards_metrics_is_one_thing_and_guards_something() {
+    fn two_guards_of_metrics_and_a_guard_without_metrics_are_refused() {
         let error = refused(|config| {
             config.metrics = "10.0.0.1:1".parse().ok();
             config.metrics_tls = true;

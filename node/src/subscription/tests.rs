@@ -36,7 +36,7 @@ fn offer(all: &mut Subscribers, message: Message) -> Offered {
 }
 
 #[tokio::test]
-async fn what_comes_together_is_counted_for_each_message_and_wakes_whoever_waits() {
+async fn messages_that_come_together_are_counted_one_by_one_and_wake_the_waiting_reader() {
     let mut all = Subscribers::default();
     let (slow, _slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
     let (other, _other_end) = subscription("other".parse().unwrap(), Room::for_messages(2));
@@ -187,7 +187,7 @@ impl Drop for Delicate {
 }
 
 #[test]
-fn what_a_listener_holds_goes_with_it_at_once_and_its_panics_reach_nobody() {
+fn the_values_that_a_listener_holds_are_dropped_with_it_and_its_panics_reach_nobody() {
     let held = Arc::new(());
     let listen = |all: &mut Subscribers, panics: bool| {
         let delicate = Delicate(held.clone());
@@ -336,7 +336,7 @@ fn now() -> Instant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that_is_late() {
+async fn in_order_a_gap_is_told_in_its_place_and_its_message_is_late_if_it_comes_after_all() {
     let (mut all, mut end) = in_order(16);
     let start = now();
     for number in [1, 0, 3, 5] {
@@ -369,7 +369,7 @@ async fn in_order_what_is_missing_is_told_in_its_place_and_what_comes_after_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_order_what_a_full_queue_left_out_is_a_gap_as_well() {
+async fn in_order_messages_that_a_full_queue_left_out_are_a_gap_as_well() {
     let (mut all, mut end) = in_order(2);
     for number in 0..5 {
         offer(&mut all, numbered(number));
@@ -449,7 +449,7 @@ async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> (Vec<u64>, u64) {
 }
 
 #[tokio::test]
-async fn what_came_before_any_subscriber_goes_once_to_the_first_that_wants_it() {
+async fn messages_that_came_before_any_subscriber_go_once_to_the_first_that_wants_them() {
     let mut unclaimed = Unclaimed::new(now());
     for sequence in 0..6 {
         let topic = ["jobs/a", "other"][sequence as usize % 2];
@@ -462,7 +462,7 @@ async fn what_came_before_any_subscriber_goes_once_to_the_first_that_wants_it() 
 }
 
 #[test]
-fn what_asks_for_an_answer_is_the_nodes_own_or_for_nobody_who_was_away_does_not_wait() {
+fn requests_own_messages_and_messages_for_present_nodes_wait_for_no_subscriber() {
     let unclaimed = Unclaimed::new(now());
     let (topic, own) = (about("x", 0, 1).topic, about("$push", 0, 1).topic);
     assert!(unclaimed.holds(&topic, true, false));
@@ -472,7 +472,7 @@ fn what_asks_for_an_answer_is_the_nodes_own_or_for_nobody_who_was_away_does_not_
 }
 
 #[tokio::test]
-async fn who_is_gone_when_it_is_admitted_takes_nothing_from_the_next() {
+async fn a_subscriber_that_is_gone_at_its_admission_takes_nothing_from_the_next() {
     let mut unclaimed = Unclaimed::new(now());
     unclaimed.hold(about("x", 0, 1));
     let (gone, end) = subscription(TopicFilter::all(), Room::for_messages(8));
@@ -484,7 +484,7 @@ async fn who_is_gone_when_it_is_admitted_takes_nothing_from_the_next() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_first_subscriber_is_bounded_by_number_bytes_and_time() {
+async fn messages_that_wait_for_a_first_subscriber_are_bounded_by_number_bytes_and_time() {
     let began = now();
     let mut unclaimed = Unclaimed::new(began);
     for sequence in 0..2000 {

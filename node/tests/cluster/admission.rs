@@ -1,4 +1,4 @@
-//! Who gets into a running cluster, and who does not.
+//! Peers that a running cluster admits, and peers that it refuses.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ async fn refused(client: &Client, reason: &str) -> u64 {
     counter(client, FAILURES, &[&format!("reason=\"{reason}\"")]).await
 }
 
-/// Knock with what an authority issued, or with nothing.
+/// Knocks with an issued certificate, or with none.
 async fn knock(to: SocketAddr, issued: Option<&Issued>) -> Result<Vec<u8>, String> {
     let papers = issued.map(|issued| {
         let chain = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes());
@@ -36,7 +36,7 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
     let client = node.client();
     let ours = cluster.authority();
     let authority = |domain| Authority::generate(domain, Validity::days(1)).unwrap();
-    // The second has the name of the cluster's own.
+    // The second authority has the trust domain of the cluster's own authority.
     let [foreign, forger] = ["elsewhere.local", ours.trust_domain()].map(authority);
     let past = Validity {
         from: 1_000_000_000,
@@ -63,8 +63,8 @@ async fn only_certificates_of_the_cluster_that_hold_now_get_a_hello_ack() {
     assert_eq!(client.topology().await.unwrap().links, links);
     let (reports, _) = verified(&cluster).await;
     assert!(reports.iter().all(|report| report.population == Some(3)));
-    // The same client with the right papers is answered, so the above means
-    // something.
+    // The same client with a good certificate gets an answer, so the certificates caused the
+    // refusals above.
     let good = ours.issue("raw", Validity::days(1)).unwrap();
     let answer = knock(node.address, Some(&good)).await;
     assert_eq!(answer.map(|ack| ack[..1].to_vec()), Ok(vec![GREETING]));
@@ -94,7 +94,7 @@ async fn a_refusal_is_told_once_with_its_reason_the_address_and_a_remedy() {
     let address = node.start().await.address;
     let issued = |from, until| ours.issue("raw", Validity { from, until }).unwrap();
     let expired = issued(1_000_000_000, 1_100_000_000);
-    // Well before the authority's own end.
+    // The certificate becomes valid well before the authority ends.
     let later = Validity::days(1).until - 40_000;
     let early = issued(later, later + 60);
     let forged = forger.issue("raw", Validity::days(1)).unwrap();
@@ -140,7 +140,7 @@ async fn a_node_of_another_authority_stays_outside() {
     let foreign =
         Authority::generate(cluster.authority().trust_domain(), Validity::days(1)).unwrap();
     let mut stranger = Lone::prepare(dir.path(), "node-3", &foreign);
-    // It believes the cluster; the cluster does not believe it.
+    // The stranger trusts the cluster's authority, but the cluster does not trust the stranger's.
     let both = [
         foreign.certificate_pem(),
         cluster.authority().certificate_pem(),
@@ -173,7 +173,7 @@ async fn a_node_of_another_authority_stays_outside() {
 }
 
 #[tokio::test]
-async fn who_expects_one_node_and_finds_another_says_so_and_tries_again() {
+async fn a_node_that_expects_one_peer_and_finds_another_says_so_and_tries_again() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(3)).await;
     let epoch = verified(&cluster).await.0[0].epoch.clone();
@@ -230,7 +230,7 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
         node.config.parent = Some(seed.clone());
         node
     });
-    // Else the revoked node would go on as a child of this one.
+    // Otherwise the revoked node would go on as a child of this node.
     good.config.crl = Some(list.clone());
     let sibling = good.start().await;
     bad.start().await;
@@ -254,12 +254,12 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
         (refused(&client, "revoked").await > 1).then_some(())
     })
     .await;
-    // It is no seed of the root's, and is named all the same, once a minute.
+    // The revoked node is no seed of the root. Its refusal is logged all the same, once a minute.
     let refusals = told(&root, "revoked");
     assert_eq!(refusals.len(), 1, "{refusals:?}");
     assert!(refusals[0].contains("node-2"), "{refusals:?}");
 
-    // Nothing changes for a file that cannot be read.
+    // A certificate file that cannot be read changes nothing.
     std::fs::write(&root.config.certificate, "no certificate").unwrap();
     bed::signal(parent.pid, "HUP");
     eventually("the failure is told", async || {

@@ -1,5 +1,5 @@
-//! What the tests stand on: clusters, two at a time, single processes, and
-//! questions that are asked until the answer is right.
+//! Fixtures of the cluster tests: clusters, two at a time, single processes, and questions that are
+//! repeated until the answer is right.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use tokio::process::{Child, Command};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Long enough for a loaded machine; what takes longer has failed.
+/// Long enough for a loaded machine. A step that takes longer has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_binomesh");
 
-/// Clusters compete for the processor, and deaths are noticed by the clock: two at a time,
-/// since most of a test is waiting.
+/// At most two clusters run at a time, because clusters compete for the processor and nodes notice
+/// deaths by the clock. Two are possible, because a test spends most of its time waiting.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 pub(crate) async fn turn() -> SemaphorePermit<'static> {
@@ -60,7 +60,7 @@ pub(crate) async fn formed(config: ClusterConfig) -> Cluster {
     cluster
 }
 
-/// Wait until the live nodes are one overlay, and check that it is the graph.
+/// Waits until the live nodes are one overlay, and checks that the overlay is the exact graph.
 pub(crate) async fn verified(cluster: &Cluster) -> (Vec<NodeReport>, Verified) {
     let mut demo = Demo::new(cluster, now(), now() + PATIENCE, |_| ());
     let reports = demo.formed().await.unwrap_or_else(|e| panic!("{e}"));
@@ -121,9 +121,10 @@ pub(crate) async fn ran(arguments: &[&str], stdin: &[u8]) -> Output {
 /// One process outside any [`Cluster`].
 pub(crate) struct Lone {
     pub(crate) config: NodeConfig,
-    /// The network namespace that it is to be in; that of the test if none.
+    /// The network namespace of the process. Without a value, the namespace of the test.
     pub(crate) namespace: Option<PathBuf>,
-    /// What it has as `/etc/hosts`; that of the test if none.
+    /// The file that the process sees as `/etc/hosts`. Without a value, the file of the test's
+    /// host.
     pub(crate) hosts: Option<PathBuf>,
     home: PathBuf,
     child: Option<Child>,
@@ -149,7 +150,7 @@ impl Lone {
         }
     }
 
-    /// Where its state is.
+    /// The folder of its state.
     pub(crate) fn state(&self) -> &Path {
         &self.config.state_dir
     }
@@ -162,10 +163,10 @@ impl Lone {
         file
     }
 
-    /// Wait for its end; the exit code.
+    /// Waits for the end of the process and returns the exit code.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("started");
-        // Waiting would close it, and the process would leave.
+        // Waiting would close the input, and then the process would leave.
         let _input = child.stdin.take();
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
         ended.expect("in time").expect("waited").code()
@@ -215,18 +216,18 @@ impl Lone {
         Client::new(Endpoint::Unix(self.home.join("admin.sock")))
     }
 
-    /// SIGKILL, and wait until it is gone.
+    /// Sends SIGKILL, and waits until the process is gone.
     pub(crate) async fn kill(&mut self) {
         let mut child = self.child.take().expect("started");
         child.kill().await.expect("killed");
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
         self.stop().await
     }
 
-    /// As [`Lone::terminate`]; it may be started again.
+    /// As [`Lone::terminate`], but the node may be started again.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
         self.signal("TERM");
         self.ended().await

@@ -45,21 +45,22 @@ async fn three_wrong_lists_and_two_dead_peers_keep_nobody_out() {
     let _turn = bed::turn().await;
     let mut config = config(30);
     config.absent = 2;
-    // One lacks the second half and itself, one is in another order, one is nearly empty.
+    // One list lacks the second half and its own node, one is in another order, and one is nearly
+    // empty.
     config
         .lists
         .insert(5, (0..15).filter(|number| *number != 5).collect());
     config.lists.insert(11, (0..32).rev().collect());
     config.lists.insert(29, vec![29, 3, 29, 31]);
     let cluster = formed(config).await;
-    // All are ready, though some list the dead.
+    // All nodes become ready, although some list dead peers.
     let reports = bed::eventually("all are ready", async || {
         let (reports, _) = verified(&cluster).await;
         reports.iter().all(|report| report.ready).then_some(reports)
     });
     let reports = reports.await;
     assert_eq!(reports.len(), 30);
-    // Who lists the dead says so, and is ready all the same.
+    // A node that lists dead peers names them in its report, and is ready all the same.
     let unmet = |name: &str| {
         let report = reports.iter().find(|report| report.name == name);
         report.map(|report| (report.ready, report.unmet.clone()))

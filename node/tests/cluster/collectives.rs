@@ -32,7 +32,7 @@ fn members(nodes: u32) -> Option<String> {
     Some(format!("node-[0-{}]", nodes - 1))
 }
 
-/// What a member comes with.
+/// The value that a member brings.
 fn value(number: u32, size: usize) -> Vec<u8> {
     let step = number.wrapping_mul(2_654_435_761);
     (0..size as u32)
@@ -56,7 +56,7 @@ impl Calls {
         });
     }
 
-    /// All answers. Who was killed has none.
+    /// All answers. A killed member has none.
     async fn answers(mut self) -> Answers {
         let mut answers = BTreeMap::new();
         while let Some(ended) = self.0.join_next().await {
@@ -70,7 +70,7 @@ impl Calls {
     }
 }
 
-/// Those among `numbers` call, each with the value that `given` makes.
+/// The members `numbers` call, each with the value that `given` makes.
 fn calling(
     cluster: &Cluster,
     numbers: impl IntoIterator<Item = u32>,
@@ -120,7 +120,7 @@ fn assert_values(answer: &CollectiveAnswer, expected: &[(u32, Vec<u8>)], what: &
     assert!(values == expected, "{what}: other values");
 }
 
-/// Every verb gives byte for byte what is computed here.
+/// Every verb gives, byte for byte, the result that the test computes.
 async fn verbs(nodes: u32, sizes: &[usize], generation: &mut u64) {
     let _turn = bed::turn().await;
     let cluster = formed(config(nodes)).await;
@@ -135,7 +135,8 @@ async fn verbs(nodes: u32, sizes: &[usize], generation: &mut u64) {
             "scatter",
             "all-to-all",
         ] {
-            // Each pair has a part of its own.
+            // With these verbs every member sends something to every other one, so large values are
+            // left out.
             let is_many = matches!(verb, "all-gather" | "all-to-all" | "scatter");
             if is_many && size > 64 << 10 {
                 continue;
@@ -158,7 +159,7 @@ async fn verb_gives_what_a_reference_computes(
     let root = nodes / 2;
     let mut asked = request(verb, generation);
     asked.members = members(nodes);
-    // The largest moves 43 MB among 33 processes, which may have two busy processors.
+    // The largest operation moves 43 MB among 33 processes, possibly on two busy processors.
     asked.time = Some(Duration::from_secs(240));
     if matches!(verb, "gather" | "reduce" | "scatter") {
         asked.root = Some(node(root));
@@ -217,7 +218,8 @@ async fn members_that_are_killed_midway_are_missing_and_the_others_agree() {
     let _turn = bed::turn().await;
     let nodes = 16;
     let cluster = formed(config(nodes)).await;
-    // One, then three more, the root among them; the last caller comes after the kill.
+    // One member is killed, then three more. The operation's root is among them each time, and the
+    // last caller comes after the kill.
     for (generation, dead) in [(1, vec![3]), (2, vec![0, 7, 12])] {
         let all: Vec<u32> = running(&cluster);
         let (last, first) = all.split_last().unwrap();
@@ -294,7 +296,7 @@ async fn late_members_are_named_alone_in_five_generations_back_to_back() {
         let there = (0..nodes).filter(|number| *number != late);
         let calls = calling(&cluster, there, &asked, |n| value(n, 100));
         let mut answers = calls.answers().await;
-        // It learns what was decided without it.
+        // The late member learns the decision of the others.
         let calls = calling(&cluster, [late], &asked, |n| value(n, 100));
         answers.extend(calls.answers().await);
         assert_eq!(answers.len(), nodes as usize);
@@ -313,7 +315,7 @@ async fn late_members_are_named_alone_in_five_generations_back_to_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_names_who_has_not_come_while_its_caller_waits() {
+async fn a_node_names_the_missing_members_while_its_caller_waits() {
     let _turn = bed::turn().await;
     let cluster = formed(config(4)).await;
     let asked = CollectiveRequest {
@@ -329,7 +331,8 @@ async fn a_node_names_who_has_not_come_while_its_caller_waits() {
         (view.state == "open" && names == ["node-0"]).then_some(())
     })
     .await;
-    // A caller that has gone is not waited with; its member has come all the same.
+    // After its caller has gone, no caller waits at the node. The member counts as arrived all the
+    // same.
     drop(calls);
     bed::eventually("nobody waits", async || {
         let views = client.collectives().await.ok()?;

@@ -1,4 +1,4 @@
-//! Who is away gets it later, who is absent is named, and applications answer.
+//! A member that is away gets messages later, absent hosts are named, and applications answer.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -33,10 +33,11 @@ async fn next_ids(inbox: &mut Events, count: usize) -> Vec<String> {
     ids
 }
 
-/// Within the grace its rank is vacant; without one it is no member any more, and the
-/// inventory alone knows of it. What comes before its application is there waits for it.
+/// Within the grace the rank of the killed member is vacant. Without a grace it is no member any
+/// more, and only the inventory names it. Messages that arrive before its application subscribes
+/// wait for the application.
 #[tokio::test]
-async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
+async fn a_killed_member_gets_the_kept_messages_once_in_order_and_in_time() {
     let _turn = bed::turn().await;
     for (grace_seconds, when) in [
         (30, When::AtOnce),
@@ -48,7 +49,7 @@ async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
             assert_eq!(verified(&cluster).await.1.nodes, 4);
         }
         let sent = publish_three(&cluster, false).await;
-        // Nobody tries any more: each is kept for it.
+        // No node tries any more: all three messages are kept for the killed member.
         let client = member(&cluster, "node-1").client();
         eventually("all are kept", async || {
             let kept = counter(&client, "binomesh_relay_events_total", &["\"kept\""]).await;
@@ -57,17 +58,17 @@ async fn who_was_killed_before_gets_what_was_kept_once_in_order_and_in_time() {
         .await;
         let mut inbox = back_and_listening(&mut cluster, false, when).await;
         assert_all_in_order(&mut inbox, sent, grace_seconds).await;
-        // Once: the next is another message.
+        // Each message came once: the next delivery is another message.
         let last = broadcast(&cluster, "node-1", &["last"]).await;
         assert_eq!(next_ids(&mut inbox, 1).await, [receipt(&last).id]);
         stop(cluster).await;
     }
 }
 
-/// Then the first rounds of all of them are under way still, and come as they come: those
+/// The first rounds of all three messages are still under way and arrive in any order. Messages
 /// that are published in order are sorted.
 #[tokio::test]
-async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order() {
+async fn a_member_that_is_back_unnoticed_gets_ordered_messages_in_order() {
     let _turn = bed::turn().await;
     let mut cluster = one_killed(30).await;
     let sent = publish_three(&cluster, true).await;
@@ -76,10 +77,10 @@ async fn who_is_back_before_anybody_has_noticed_gets_what_is_in_order_in_order()
     stop(cluster).await;
 }
 
-/// More than may be open at once, each in a packet of its own: those that are kept let the
-/// next ones in.
+/// The messages are more than may be open at once, each in a packet of its own. A kept message
+/// makes room for the next message.
 #[tokio::test]
-async fn what_is_kept_takes_no_room_from_what_comes_later() {
+async fn kept_messages_take_no_room_from_later_ones() {
     const MANY: u64 = 70;
     let _turn = bed::turn().await;
     let cluster = one_killed(30).await;
@@ -113,7 +114,8 @@ async fn one_killed(grace_seconds: u64) -> Cluster {
     cluster
 }
 
-/// Broadcasts that are kept for whoever is away, one after the other, and their receipts.
+/// Publishes three broadcasts, one after the other, which are kept for absent members. Returns the
+/// tasks that wait for their receipts.
 async fn publish_three(cluster: &Cluster, is_ordered: bool) -> Vec<Sending> {
     let client = member(cluster, "node-1").client();
     let mut sent = Vec::new();
@@ -139,7 +141,8 @@ async fn publish_three(cluster: &Cluster, is_ordered: bool) -> Vec<Sending> {
 
 type Sending = tokio::task::JoinHandle<Receipt>;
 
-/// Start the one that was killed again, and subscribe there: once all has come, or at once.
+/// Starts the killed member again and subscribes there: at once, or after all three messages have
+/// come.
 async fn back_and_listening(cluster: &mut Cluster, is_ordered: bool, when: When) -> Events {
     cluster.restart("node-3", "node-0").await.unwrap();
     let client = member(cluster, "node-3").client();
@@ -180,7 +183,7 @@ async fn assert_all_in_order(inbox: &mut Events, sent: Vec<Sending>, grace_secon
 }
 
 #[tokio::test]
-async fn past_its_time_a_receipt_names_who_did_not_come_back() {
+async fn past_its_time_a_receipt_names_the_member_that_did_not_come_back() {
     let _turn = bed::turn().await;
     let mut config = bed::config(4);
     config.grace_seconds = 30;
@@ -253,7 +256,7 @@ async fn applications_answer_and_equal_answers_are_one() {
         assert!(line.unwrap().unwrap().unwrap().contains("subscribed"));
         applications.push((child, lines));
     }
-    // Subscribes and does not answer; node-5 does not even subscribe.
+    // The application of node-4 subscribes and does not answer. node-5 has no subscriber.
     let _silent = member(&cluster, "node-4")
         .client()
         .subscribe("#")
@@ -308,7 +311,7 @@ async fn applications_answer_and_equal_answers_are_one() {
         "two never came: {collected:?}"
     );
 
-    // Of what is for some, and of the library.
+    // The same holds for a message to named members that is sent through the library.
     let options = SendOptions {
         topic: "ask".parse().unwrap(),
         due: Due::Within(Duration::from_secs(30)),

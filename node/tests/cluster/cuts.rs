@@ -9,7 +9,7 @@ use binomesh::certificate::{Authority, Validity};
 use crate::bed::{self, Lone, eventually};
 use crate::hosts::{Host, two_hosts};
 
-/// Members at two hosts. The line is cut at the second.
+/// Members on two hosts. The line is cut at the second host.
 pub(crate) struct Members {
     hosts: [Host; 2],
     pub(crate) nodes: Vec<Lone>,
@@ -17,7 +17,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Each has a name, the number of its host, and the number of its parent.
+    /// Each place has the name of a member, the number of its host, and the number of its parent.
     pub(crate) async fn formed(places: &[(&str, usize, Option<usize>)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
@@ -60,8 +60,8 @@ impl Members {
     }
 }
 
-/// Wait until these are an overlay that counts so many lost members, and see that none of them
-/// takes itself for an island meanwhile.
+/// Waits until these nodes are one overlay that counts `lost_count` lost members. Checks that no
+/// node takes itself for an island meanwhile.
 async fn are_ready(nodes: &[Lone], lost_count: u32) {
     let mut seen = Vec::new();
     let what = format!("{} are ready, {lost_count} are lost", nodes.len());
@@ -85,7 +85,7 @@ async fn are_ready(nodes: &[Lone], lost_count: u32) {
     .await;
 }
 
-/// A broadcast of the last of these reaches the others of them, and nobody else is meant.
+/// A broadcast of the last node reaches all other nodes of the list, and has no other destinations.
 async fn is_heard(nodes: &[Lone]) {
     let (last, others) = nodes.split_last().unwrap();
     let sent = last.client();
@@ -119,7 +119,7 @@ async fn both_parts_of_a_partition_stay_ready_and_are_one_overlay_again() {
     is_heard(&members.nodes).await;
 }
 
-/// A leaf, and the root.
+/// The member is first a leaf and then the root.
 #[tokio::test]
 async fn a_member_whose_interface_is_down_is_unready_and_the_others_are_not() {
     let _turn = bed::turn().await;

@@ -1,5 +1,5 @@
-//! Members that are away from their old links: a life that has lost its state, and a host
-//! whose address has changed. The others, or they themselves, dial beside what is dead.
+//! Members whose old links are dead: a life that has lost its state, and a host whose address has
+//! changed. The other members, or the member itself, dial beside the dead links.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::bed::{self, Lone, counter, eventually, now};
 use crate::hosts::{Host, two_hosts};
 
-/// QUIC gives the old links up after half a minute, so who is back before was not waiting
-/// for that.
+/// QUIC gives the old links up after half a minute. A member that is back sooner has not waited for
+/// that.
 const SOON: Duration = Duration::from_secs(15);
 
 fn seed_of(member: &Member) -> Seed {
@@ -23,7 +23,7 @@ fn seed_of(member: &Member) -> Seed {
     }
 }
 
-/// Wait until all of them are one overlay.
+/// Waits until all these nodes are one overlay.
 async fn whole(nodes: &[&Lone]) {
     eventually("all are one overlay", async || {
         for node in nodes {
@@ -65,7 +65,7 @@ async fn a_root_that_lost_its_state_is_dialled_by_those_who_found_it_down() {
         (down == ["root"]).then_some(())
     })
     .await;
-    // It knows nobody: it is a root without seeds.
+    // The root knows no peer, because it has no seeds.
     root.start().await;
     let begin = now();
     whole(&[&root, &b, &c]).await;
@@ -75,7 +75,8 @@ async fn a_root_that_lost_its_state_is_dialled_by_those_who_found_it_down() {
     }
 }
 
-/// It has lost its state, and is started before and after the others have found it down.
+/// The member has lost its state. It is started again before the others have found it down, and a
+/// second time after that.
 #[tokio::test]
 async fn a_member_that_lost_its_state_is_back_soon() {
     let _turn = bed::turn().await;
@@ -108,7 +109,8 @@ async fn a_member_that_lost_its_state_is_back_soon() {
     }
 }
 
-/// Two members at one host and one at another, which have dialled each other both ways.
+/// Two members on one host and one on another host. The hosts have dialled each other in both
+/// directions.
 struct Two {
     hosts: [Host; 2],
     nodes: Vec<Lone>,
@@ -127,7 +129,7 @@ impl Two {
         for (name, host, port, parent) in [
             ("a", 0, 7700, None),
             ("moved", 1, 7701, Some(("a", 1, 7700))),
-            // Deployed under it, so that it is dialled from the other host, too.
+            // b is deployed under the moved member, so the first host dials this member too.
             ("b", 0, 7702, Some(("moved", 2, 7701))),
         ] {
             let mut node = Lone::prepare(dir.path(), name, &authority);
@@ -156,7 +158,7 @@ impl Two {
         two
     }
 
-    /// How often each has lost a link.
+    /// For each node, how often it has lost a link.
     async fn lost_links(&self) -> Vec<u64> {
         let mut lost = Vec::new();
         for node in &self.nodes {
@@ -166,7 +168,8 @@ impl Two {
         lost
     }
 
-    /// All are one overlay over links that carry, and hear a broadcast.
+    /// Waits until all nodes are one overlay over working links, and checks that all get a
+    /// broadcast.
     async fn heard(&self) {
         self.whole().await;
         eventually("nobody is silent, or heard of through others", async || {
@@ -226,14 +229,14 @@ async fn a_member_whose_address_changes_is_back_at_once() {
         Some(())
     })
     .await;
-    // What is dead carries nothing: a broadcast shows that the links are new.
+    // A dead link carries nothing, so a broadcast shows that the links are new.
     two.heard().await;
     is_soon("a member at another address", begin);
     two.end().await;
 }
 
-/// An interface is down for longer than it takes to call somebody down, and an address for
-/// less than a second.
+/// The interface is down for so long that the member is called down. Its address is gone for less
+/// than a second.
 #[tokio::test]
 async fn a_moment_without_a_line_or_an_address_costs_no_link() {
     let _turn = bed::turn().await;
@@ -255,14 +258,14 @@ async fn a_moment_without_a_line_or_an_address_costs_no_link() {
     two.end().await;
 }
 
-/// A host with privacy extensions sends from a temporary address beside its lasting one, and
-/// from a newer one before the former is removed.
+/// A host with privacy extensions sends from a temporary address beside its permanent one. It sends
+/// from a newer address before the former one is removed.
 #[tokio::test]
 async fn a_rotating_address_costs_no_link() {
     let _turn = bed::turn().await;
     let hosts = two_hosts().await;
     let host = &hosts[1];
-    // Nothing is sent from it unless something was sent to it.
+    // With this lifetime the host only answers from this address and sends nothing else from there.
     host.run("ip addr change fd99::2/64 dev line preferred_lft 0")
         .await;
     host.run("ip addr add fd99::a/64 dev line nodad").await;

@@ -8,14 +8,14 @@ use binomesh::report::Status;
 
 use crate::bed::{self, Lone, eventually};
 
-/// When its certificate ends, as it says itself.
+/// The end of a node's certificate, as the node's status says.
 fn ends(status: &Status) -> Option<i64> {
     let mut terms = status.credentials.iter();
     let term = terms.find(|term| term.document == "certificate");
     term.map(|term| term.until)
 }
 
-/// Reading it would wait for ever, and the node could not leave.
+/// Reading the pipe would block for ever, and the node could not leave.
 #[tokio::test]
 async fn a_pipe_in_the_place_of_a_list_keeps_nobody_waiting() {
     let _turn = bed::turn().await;
@@ -34,7 +34,7 @@ async fn a_pipe_in_the_place_of_a_list_keeps_nobody_waiting() {
     assert_eq!(node.terminate().await, Some(0));
 }
 
-/// While both are believed, as during a rollover.
+/// Both authorities are trusted, as during a rollover.
 #[tokio::test]
 async fn the_list_of_one_authority_is_missed_although_there_is_another() {
     let _turn = bed::turn().await;
@@ -156,7 +156,7 @@ async fn an_end_is_told_before_it_comes_and_on_both_ends_when_it_does() {
     let reloads = "binomesh_credential_reloads_total";
     assert!(has(reloads, "outcome=\"ok\"", 1), "{metrics}");
 
-    // Its peer was shown the former one, and knows no other end.
+    // The peer was shown the former certificate, and knows no other end.
     eventually("it says that it has ended", async || {
         client.status().await.ok()?;
         node.log()

@@ -1,4 +1,4 @@
-//! Parents that are not there, deaths, pauses and leaves, with real processes.
+//! Absent parents, deaths, pauses and leaves, with real processes.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn a_child_waits_for_its_parent_and_joins_when_it_comes() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
-    // Somebody holds the port and says nothing.
+    // A silent socket holds the port.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let mut child = Lone::prepare(dir.path(), "child", &authority);
@@ -65,7 +65,7 @@ async fn a_killed_node_gets_back_in_with_its_identity() {
     let mut cluster = formed(bed::config(6)).await;
     let before = member(&cluster, "node-3");
     let boot = before.client().topology().await.unwrap().boot;
-    // Once before the others have noticed, once after.
+    // The node returns once before the others have noticed its death, and once after.
     for noticed in [false, true] {
         cluster.kill("node-3").await.unwrap();
         if noticed {
@@ -89,7 +89,7 @@ async fn a_killed_node_gets_back_in_with_its_identity() {
 }
 
 #[tokio::test]
-async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
+async fn a_node_that_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(5)).await;
     let dir = folder(&cluster);
@@ -103,7 +103,7 @@ async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
     })
     .await;
     assert_eq!(verified(&cluster).await.1.nodes, 4);
-    // An inner node, then the root.
+    // First an inner node ends, then the root.
     for (name, nodes) in [("node-1", 3), ("node-0", 2)] {
         assert_eq!(cluster.terminate(name).await.unwrap(), Some(0), "{name}");
         assert_eq!(verified(&cluster).await.1.nodes, nodes);
@@ -115,7 +115,7 @@ async fn who_leaves_or_is_terminated_ends_well_and_the_others_close_ranks() {
 async fn a_paused_node_is_unconfirmed_and_reached_again_afterwards() {
     let _turn = bed::turn().await;
     let mut config = bed::config(5);
-    // Long enough to be a member still when the broadcast begins.
+    // With this profile the paused node is still a member when the broadcast begins.
     config.profile = Profile::Default;
     let cluster = formed(config).await;
     let dir = folder(&cluster);
@@ -199,10 +199,10 @@ async fn payloads_come_from_arguments_files_and_standard_input() {
     stop(cluster).await;
 }
 
-/// The others have counted it out meanwhile. As soon as it goes on it knows that, so it is
-/// unready, and it is counted again.
+/// The others count the stopped member out. As soon as the member goes on, it notices this and is
+/// unready, until the others count it again.
 #[tokio::test]
-async fn who_was_stopped_is_unready_until_it_is_counted_again() {
+async fn a_stopped_member_is_unready_until_it_is_counted_again() {
     let _turn = bed::turn().await;
     let mut config = bed::config(5);
     config.profile = Profile::Default;

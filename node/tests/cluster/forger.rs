@@ -1,5 +1,5 @@
-//! A member with a valid certificate that says what no machine would: forged
-//! state must be mended, and a planted bug that hinders it must show.
+//! A member with a valid certificate that sends messages which no state machine would send. Nodes
+//! must mend the forged state, and a planted bug that prevents the mending must show.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use binomesh_routing::wire;
 
 use crate::bed::{self, eventually, member, now, stop};
 
-/// Maintenance messages of this version are spoken.
+/// The version of the maintenance messages.
 const VERSION: u8 = 3;
 
 pub(crate) struct Forger {
@@ -31,7 +31,7 @@ pub(crate) struct Forger {
 }
 
 impl Forger {
-    /// Join the transport, and only that, with a link to `victim`.
+    /// Opens a link to `victim`, and joins no overlay.
     pub(crate) async fn linked(cluster: &Cluster, victim: &NodeReport) -> Self {
         Self::linked_by(cluster.authority(), victim).await
     }
@@ -101,7 +101,7 @@ impl Forger {
         self.transport.send(to, frame)
     }
 
-    /// Its signature of its own goodbye.
+    /// The forger's signature of its own goodbye.
     pub(crate) fn goodbye(&self, boot: u64) -> Vec<u8> {
         self.notary.sign_goodbye(boot).expect("signed").to_vec()
     }
@@ -125,7 +125,7 @@ impl Forger {
     }
 }
 
-/// The epoch behind its text form.
+/// Parses the epoch in a report.
 pub(crate) fn epoch_of(report: &NodeReport) -> Epoch<PeerId> {
     let text = report.epoch.as_ref().expect("an epoch");
     let mut parts = text.split('-');
@@ -167,7 +167,7 @@ async fn reports(cluster: &Cluster) -> Vec<NodeReport> {
     reports
 }
 
-/// Whether the cluster verifies at any moment of the next seconds.
+/// Whether the cluster verifies at any moment of the next five seconds.
 #[cfg(feature = "planted")]
 async fn ever_verifies(cluster: &Cluster) -> bool {
     let until = now() + Duration::from_secs(5);
@@ -215,7 +215,7 @@ async fn a_forged_finger_is_mended_by_the_visits() {
     let (root, wrong) = (at(0).expect("a root"), at(3).expect("ranked"));
     let forger = Forger::linked(&cluster, root).await;
     eventually("the forged finger is seen", async || {
-        // It may be mended before it is looked at.
+        // The finger may be mended before the test looks at it.
         forge_finger(&forger, &reports);
         finger_is_wrong(&cluster, root, &wrong.name)
             .await
@@ -240,7 +240,7 @@ async fn a_stranger_cannot_become_the_roots_predecessor() {
         assert_ne!(report.predecessor.as_deref(), Some("forger"));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // It was heard all the while: over one link, and as messages.
+    // The root got all messages of the forger, over one link, and refused none as malformed.
     let links = forger.transport.links();
     let heard = links.iter().map(|link| link.frames_out).sum::<u64>();
     assert!(heard > 50 && links.len() == 1, "{links:?}");
@@ -262,12 +262,12 @@ async fn planted_missing_refresh_goes_red_in_a_real_cluster() {
             .expect("ranked")
     };
     let forger = Forger::linked(&cluster, at(0)).await;
-    // With the bug each node still repeats itself once; what is forged after
-    // that stays.
+    // With the bug each node still refreshes its fingers once. A finger that is forged after that
+    // stays.
     let mut stays = false;
     for _ in 0..3 {
         eventually("the forged finger is seen", async || {
-            // It may be mended before it is looked at.
+            // The finger may be mended before the test looks at it.
             forge_finger(&forger, &reports);
             let root = at(0);
             let is_wrong = finger_is_wrong(&cluster, root, &at(3).name).await;

@@ -28,7 +28,7 @@ async fn sixteen_processes_on_a_mesh_are_the_exact_graph_below_a_node_of_highest
 }
 
 #[tokio::test]
-async fn whom_nobody_lists_back_and_a_dead_neighbour_keep_nobody_out() {
+async fn unlisted_nodes_and_a_dead_neighbour_keep_nobody_out() {
     let _turn = bed::turn().await;
     // Nobody lists node 0, node 5 lists nobody, and node 6 never starts.
     let lists = [&[1][..], &[2, 6], &[3, 1], &[4], &[5, 2], &[]];

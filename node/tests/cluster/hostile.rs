@@ -1,5 +1,5 @@
-//! A member with a valid certificate that takes what it can get, and a local user that does:
-//! each bound holds, and honest neighbours are served meanwhile.
+//! A member with a valid certificate, or a local user, takes all the resources that it can get.
+//! Each bound holds, and honest neighbours are served meanwhile.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::raw::{Papers, Raw, hello};
 use crate::signatures::packet;
 
 const FAILURES: &str = "binomesh_transport_handshake_failures_total";
-/// Of one peer, as docs/design.md says.
+/// The most connections of one peer, as in docs/design.md.
 const CONNECTIONS: usize = 8;
-/// Eight connections' windows, a body that is assembled, and what the allocator keeps.
+/// The windows of eight connections, a body in assembly, and the reserve of the allocator.
 const GROWTH_MIB: u64 = 64;
 
 /// A certificate of the cluster, and the one socket of a process.
@@ -51,7 +51,7 @@ impl Hostile {
     }
 }
 
-/// Bytes of memory that a process has.
+/// The bytes of memory that a process has.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -72,7 +72,7 @@ async fn begin_bodies(raw: &Raw) {
             stream.write_all(&[7; (1 << 20) - 1]).await
         };
         let _ = tokio::time::timeout(Duration::from_millis(20), begun).await;
-        // It stays open: one that ends too early would close the connection.
+        // The stream stays open, because a body that ends too early would close the connection.
         std::mem::forget(stream);
     }
 }
@@ -96,7 +96,8 @@ async fn a_member_that_opens_links_and_begins_bodies_without_end_is_bounded() {
             refused += 1;
             continue;
         };
-        // A later dial wins; the former ones are to drain, and never take leave.
+        // A later dial wins. The client never takes leave on the earlier connections, although they
+        // should drain.
         let mut said = hello(1);
         said[5] = attempt;
         match raw.greet(&said).await {
@@ -120,7 +121,7 @@ async fn a_member_that_opens_links_and_begins_bodies_without_end_is_bounded() {
         linked.len()
     );
     assert!(growth < GROWTH_MIB, "{growth} MiB");
-    // Its neighbours are served, and one that is started again comes in.
+    // The neighbours of the victim are served, and a restarted neighbour is admitted.
     all_are_reached(&member(&cluster, "node-1"), 2).await;
     cluster.restart("node-2", "node-0").await.unwrap();
     assert_eq!(verified(&cluster).await.1.nodes, 3);
@@ -129,7 +130,7 @@ async fn a_member_that_opens_links_and_begins_bodies_without_end_is_bounded() {
     stop(cluster).await;
 }
 
-/// Connections that do not greet, more than there are places.
+/// The connections do not greet, and they are more than the places for handshakes.
 #[tokio::test]
 async fn handshakes_of_one_address_leave_room_for_another() {
     let _turn = bed::turn().await;
@@ -140,7 +141,7 @@ async fn handshakes_of_one_address_leave_room_for_another() {
     for _ in 0..40 {
         held.extend(hostile.connect(victim.address).await);
     }
-    // Of one peer, whose certificate says who it is, there are as few as of links.
+    // The certificate names the peer, so its handshakes have the same limit as its connections.
     eventually("most are refused", async || {
         let open = held
             .iter()
@@ -152,7 +153,7 @@ async fn handshakes_of_one_address_leave_room_for_another() {
     stop(cluster).await;
 }
 
-/// What a scrape gets; a connection of its own.
+/// The answer to `/healthz` over a new connection.
 async fn healthz(address: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let request = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
@@ -171,7 +172,8 @@ async fn idle_connections_shut_nobody_out_of_the_metrics_port() {
     let address = victim.metrics_url.trim_start_matches("http://");
     let address = address.trim_end_matches("/metrics");
     let mut idle = Vec::new();
-    // More than the 512 that are served at once; a few have sent half a head.
+    // The connections are more than the 512 that are served at once. Every second one has sent half
+    // a request head.
     for number in 0..600 {
         let mut stream = TcpStream::connect(address).await.expect("connected");
         if number % 2 == 0 {
@@ -187,7 +189,7 @@ async fn idle_connections_shut_nobody_out_of_the_metrics_port() {
     stop(cluster).await;
 }
 
-/// Any program of the node's owner can open them.
+/// Any program of the node's owner can open such requests.
 #[tokio::test]
 async fn requests_that_are_not_ended_shut_nobody_out_of_the_admin_socket() {
     let _turn = bed::turn().await;
@@ -208,7 +210,8 @@ async fn requests_that_are_not_ended_shut_nobody_out_of_the_admin_socket() {
     stop(cluster).await;
 }
 
-/// 60 pushes of files with names of a megabyte of escapes once wrote 360 MB of log.
+/// Without a bound, 60 pushes of files with names of a megabyte of escapes would write 360 MB of
+/// log.
 #[tokio::test]
 async fn names_of_a_megabyte_write_little_log_and_forge_no_line() {
     let _turn = bed::turn().await;

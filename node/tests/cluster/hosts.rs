@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// A network namespace. It goes with this.
+/// A network namespace. It ends when this value is dropped.
 pub(crate) struct Host {
     pid: u32,
     _holder: Child,
@@ -14,7 +14,7 @@ pub(crate) struct Host {
 
 impl Host {
     async fn make() -> Self {
-        // It says when it is there, and stays until its input closes.
+        // The shell reports that the namespace is there, and holds it until the input closes.
         let mut holder = Command::new("unshare")
             .args(["--net", "--", "sh", "-c", "echo here; read -r _"])
             .stdin(Stdio::piped())
@@ -38,14 +38,14 @@ impl Host {
         Path::new("/proc").join(self.pid.to_string()).join("ns/net")
     }
 
-    /// Run a command of iproute2 in it; what it prints.
+    /// Runs a command of iproute2 on the host and returns its output.
     pub(crate) async fn run(&self, line: &str) -> String {
         let output = self.output(line).await;
         assert!(output.status.success(), "{line}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Run a command in it, which may fail.
+    /// Runs a command on the host. The command may fail.
     pub(crate) async fn output(&self, line: &str) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("nsenter")

@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::bed::{self, PATIENCE, eventually};
 use crate::readiness::{authority, free};
 
-/// Processes that were started with one list. They go with this.
+/// Processes that were started with the same list. They end when this value is dropped.
 struct Launched {
     dir: tempfile::TempDir,
     authority: Authority,
@@ -90,7 +90,7 @@ impl Launched {
         Client::new(Endpoint::Unix(self.home(name).join("admin.sock")))
     }
 
-    /// Wait until these are the exact graph of one overlay.
+    /// Waits until these nodes are the exact graph of one overlay.
     async fn formed(&self, names: &[String]) -> Vec<NodeReport> {
         let first = self.socket(&names[0]);
         let count = names.len().to_string();
@@ -145,7 +145,7 @@ async fn eight_processes_with_a_list_are_one_overlay() {
     let _turn = bed::turn().await;
     let (mut launched, peers) = (Launched::new(), list("127.0.0.1", 8));
     let names = names("127.0.0.1", 8);
-    // The last one first: nobody waits for the others to be started in order.
+    // The last node starts first, because no node may depend on the order of the starts.
     for (ordinal, name) in names.iter().enumerate().rev() {
         let ordinal = ordinal.to_string();
         launched.start(name, &["--ordinal", &ordinal, "--peers", &peers], &[]);
@@ -155,7 +155,7 @@ async fn eight_processes_with_a_list_are_one_overlay() {
     assert_eq!(root.map(|root| &root.name), Some(&names[0]));
 }
 
-/// Without a tree the ordinals are the ranks, whoever starts first.
+/// Without a tree the ordinals are the ranks, whichever node starts first.
 #[tokio::test]
 async fn eight_processes_with_a_list_and_no_tree_have_their_ordinals_as_ranks() {
     let _turn = bed::turn().await;
@@ -255,8 +255,8 @@ async fn the_tasks_of_a_slurm_step_are_one_overlay() {
     launched.formed(&all).await;
 }
 
-/// The tasks of a step, two by a file and two by a variable, and one of another job that has the
-/// same secret.
+/// Four tasks of a step get the secret: two from a file and two from a variable. The fifth task is
+/// of another job with the same secret.
 #[tokio::test]
 async fn the_tasks_of_a_job_need_a_secret_alone_and_another_job_is_a_stranger() {
     let _turn = bed::turn().await;
@@ -312,7 +312,7 @@ async fn the_tasks_of_a_job_need_a_secret_alone_and_another_job_is_a_stranger() 
     }
 }
 
-/// A port that is free at both addresses, as the next one is.
+/// A port that is free at both addresses. The next port is free there too.
 fn two_free_ports() -> u16 {
     let is_free = |port: u16| {
         let hosts = [1, 2].map(|host| Ipv4Addr::new(127, 0, 0, host));
@@ -420,7 +420,7 @@ async fn a_command_gets_the_signals_and_dies_with_its_node() {
     assert_eq!(line(&mut output).await, "up\n");
     assert_eq!(code(&mut child).await, Some(128 + 9));
 
-    // Its output closes when the last process that has it ends.
+    // The output closes when the last process that holds it ends.
     let launched = Launched::new();
     let (mut child, mut output) = started(alone(&launched, "echo up; exec sleep 1000")).await;
     assert_eq!(line(&mut output).await, "up\n");
@@ -435,7 +435,7 @@ async fn a_command_gets_the_signals_and_dies_with_its_node() {
     assert!(launched.log("127.0.0.1").contains("no-such-program"));
 }
 
-/// A node that is no member yet, since the parent that it has by its list is not there.
+/// A node that is no member yet, because its parent in the list has not started.
 async fn waiting(launched: &Launched) -> Child {
     let peers = list("127.0.0.1", 2);
     let name = &names("127.0.0.1", 2)[1];
@@ -449,7 +449,7 @@ async fn waiting(launched: &Launched) -> Child {
 }
 
 #[tokio::test]
-async fn what_ends_before_its_command_is_started_is_a_failure() {
+async fn a_node_that_ends_before_its_command_starts_has_failed() {
     let _turn = bed::turn().await;
     for (signal, status) in [("USR1", 10), ("QUIT", 3), ("TERM", 15)] {
         let launched = Launched::new();

@@ -22,7 +22,7 @@ fn receipt(output: &std::process::Output) -> Receipt {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Wait until these nodes know who has left.
+/// Waits until the nodes `at` know that the members `gone` have left.
 async fn wait_for_goodbyes(cluster: &Cluster, at: &[&str], gone: &[&str]) {
     for name in at {
         let client = member(cluster, name).client();
@@ -36,8 +36,8 @@ async fn wait_for_goodbyes(cluster: &Cluster, at: &[&str], gone: &[&str]) {
     }
 }
 
-/// By command, by SIGTERM; a leaf, an inner node, the root. The profile is the default one,
-/// by which a death is waited for longer than these broadcasts may take.
+/// A leaf leaves by command. An inner node and the root leave by SIGTERM. With the default profile,
+/// broadcasts would wait for a death longer than these broadcasts may take.
 #[tokio::test]
 async fn broadcasts_after_a_leave_are_complete_and_quick() {
     let _turn = bed::turn().await;
@@ -76,7 +76,7 @@ async fn broadcasts_after_a_leave_are_complete_and_quick() {
     stop(cluster).await;
 }
 
-/// A host of the inventory is expected, whatever it said when it left.
+/// A host of the inventory stays expected, even after its goodbye.
 #[tokio::test]
 async fn a_host_that_is_expected_and_has_left_is_absent() {
     let _turn = bed::turn().await;
@@ -98,8 +98,8 @@ async fn a_host_that_is_expected_and_has_left_is_absent() {
     stop(cluster).await;
 }
 
-/// What is published while a member is away for a graceful restart, or takes nothing any
-/// more as it drains, reaches its next life.
+/// Some messages are published while a member drains and takes nothing any more, others while it is
+/// away for a graceful restart. All reach its next life.
 #[tokio::test]
 async fn a_graceful_restart_loses_nothing_that_is_kept() {
     let _turn = bed::turn().await;
@@ -115,7 +115,7 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
         let (client, options) = (origin.clone(), options.clone());
         tokio::spawn(async move { client.broadcast_with(text, &options).await })
     };
-    // Its own message waits for a member that is stopped, so it drains for long.
+    // The leaving member's own message waits for a stopped member, so the drain lasts long.
     cluster.pause("node-2").await.unwrap();
     let open = tokio::spawn({
         let client = leaving.clone();
@@ -138,7 +138,7 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
     .await;
     cluster.resume("node-2").await.unwrap();
     drained.await.unwrap().unwrap();
-    // Whether it got through is nobody's business here.
+    // The result of this broadcast does not matter here.
     let _ = open.await;
     wait_for_goodbyes(&cluster, &["node-1"], &["node-3"]).await;
     sent.push(publish("while it is away"));
@@ -162,10 +162,10 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
     stop(cluster).await;
 }
 
-/// One receiver takes no payload of that length, and one nothing unsigned. Both are started
-/// again, after a goodbye and after a kill, with settings that allow it.
+/// One receiver refuses a payload of that length, and one refuses an unsigned message. They are
+/// started again, one after a goodbye and one after a kill, with settings that allow the message.
 #[tokio::test]
-async fn what_a_life_refused_reaches_the_next_one_if_it_is_kept() {
+async fn a_kept_message_that_one_life_refused_reaches_the_next_life() {
     let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let origin = started(dir.path(), "origin", &authority, |_| ()).await;
@@ -216,7 +216,7 @@ async fn what_a_life_refused_reaches_the_next_one_if_it_is_kept() {
     assert_eq!(receipt.reached_count, 2, "{receipt:?}");
 }
 
-/// It is alone, and nobody has failed.
+/// The last node is alone, and no other node has failed.
 #[tokio::test]
 async fn all_others_may_leave() {
     let _turn = bed::turn().await;
@@ -229,8 +229,8 @@ async fn all_others_may_leave() {
     stop(cluster).await;
 }
 
-/// A member with a certificate of its own can leave in nobody else's name: what it says is a
-/// rumour, which its victim answers.
+/// A member with a certificate of its own cannot leave in the name of another. Its claim is only a
+/// rumour, and the victim answers it.
 #[tokio::test]
 async fn a_goodbye_in_anothers_name_is_refused_and_counted() {
     let _turn = bed::turn().await;

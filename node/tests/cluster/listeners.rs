@@ -13,7 +13,7 @@ fn hold_up() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// Of three receivers one panics at a word, and goes on without its listener.
+/// The listener of one of three receivers panics at a word, and its node goes on without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone() {
     let _turn = bed::turn().await;
@@ -56,7 +56,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
         lacking,
         [Vec::new(), named("missed"), named("no-subscriber")]
     );
-    // What nobody listens to is nobody's.
+    // A message without a listener is acknowledged by no receiver.
     let receipt = all[0].node.publish("other", options("other")).await;
     assert_eq!(receipt.expect("accepted").unacknowledged.len(), 3);
     for (number, words) in heard.iter().enumerate() {
@@ -75,7 +75,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
     assert_eq!(panics.await, 1);
     let slow = all[1].counter("binomesh_listener_slow_total", "").await;
     assert!(slow > 0, "it held up its node");
-    // What a function holds goes with the node.
+    // The values that a listener's function holds are dropped with the node.
     let held = Arc::downgrade(&heard[1]);
     drop(heard);
     let left = all[1].node.leave(Duration::from_secs(5)).await;
@@ -88,7 +88,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
 
 /// Dropping the listener ends the calls and frees its place.
 #[tokio::test]
-async fn who_does_not_listen_any_more_is_not_called() {
+async fn a_dropped_listener_is_not_called() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 2);

@@ -20,7 +20,7 @@ struct Three {
 }
 
 impl Three {
-    /// `prepare` is done to `x` before it starts.
+    /// `prepare` gets `x` before `x` starts.
     async fn formed(prepare: impl FnOnce(&Lone)) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let authority = Authority::generate("test.local", Validity::days(1)).expect("generated");
@@ -46,7 +46,7 @@ impl Three {
         self.nodes[at].client()
     }
 
-    /// The root, the other and whoever is `x` agree that they are three.
+    /// Waits until the root and the other node count three members, whichever process is `x`.
     async fn are_whole(&self) {
         for at in [0, 1] {
             is_member(&self.nodes[at]).await;
@@ -114,7 +114,7 @@ async fn a_copied_certificate_stays_outside_until_the_first_process_is_gone() {
     three.are_whole().await;
 }
 
-/// Both are members in the end: the first one was paused as the second one came.
+/// The first process is paused while the second becomes a member.
 #[tokio::test]
 async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
     let _turn = bed::turn().await;
@@ -130,7 +130,8 @@ async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
     three.are_whole().await;
 }
 
-/// Its former clock was an hour ahead, its folder is new, and it is at another address.
+/// The clock of its former life was far ahead, its state folder is new, and its address is another
+/// one.
 #[tokio::test]
 async fn a_member_that_lost_its_state_and_time_is_back_at_once_and_heard() {
     let _turn = bed::turn().await;
@@ -166,7 +167,7 @@ async fn a_member_that_lost_its_state_and_time_is_back_at_once_and_heard() {
     }
 }
 
-/// The numbers of a life go no further, and the command says so.
+/// There is no boot above the greatest number, and the command says so.
 #[tokio::test]
 async fn the_greatest_number_is_no_boot() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Clusters of real processes, and many nodes in one process: what they form,
-//! whom they admit, and how they bear faults.
+//! Clusters of real processes, and many nodes in one process: forming, admission of peers, and
+//! faults.
 
 #![expect(
     clippy::print_stdout,

@@ -45,7 +45,7 @@ impl Housed {
         found.rsplit(' ').next()?.parse().ok()
     }
 
-    /// What a scrape of this node shows: metrics of it alone.
+    /// The text of a scrape of this node. Checks that all series are of this node.
     pub(crate) async fn scraped(&self) -> String {
         let scrape = self.node.scrape().await.expect("running");
         let text = self.exporter.render(&scrape);
@@ -63,13 +63,13 @@ impl Housed {
 /// Start `count` nodes in one binary tree.
 pub(crate) fn start(dir: &std::path::Path, count: usize) -> Vec<Housed> {
     prepared(dir, count, |config, others| {
-        // The root is the first one, and each has two children.
+        // The first node is the root, and each node has two children at most.
         let before = others.len().checked_sub(1);
         config.parent = before.map(|before| others[before / 2].clone());
     })
 }
 
-/// Start `count` nodes. Each is told of those before it before it starts.
+/// Starts `count` nodes. Before a node starts, `adjust` gets the seeds of the nodes before it.
 pub(crate) fn prepared(
     dir: &std::path::Path,
     count: usize,
@@ -138,14 +138,15 @@ async fn in_one_process(count: usize) {
             }
         }
     }
-    // Who does not read in time is told what it missed, and it alone counts it.
+    // A subscriber that does not read in time is told how many messages it missed. Only its own
+    // node counts these.
     assert!(matches!(narrow.next().await, Some(Received::Message(_))));
     assert_eq!(narrow.next().await, Some(Received::Missed(1)));
     for housed in &all {
         let missed = housed.counter("binomesh_subscriber_missed_total", "").await;
         assert_eq!(missed, u64::from(housed.node.name() == slow.node.name()));
     }
-    // Each counts its own, so the sum is that of the deliveries.
+    // Each node counts its own deliveries, so the sum is the number of all deliveries.
     let delivered = eventually("counted", async || {
         let mut sum = 0;
         for housed in &all {
@@ -177,8 +178,8 @@ async fn in_one_process(count: usize) {
     }
 }
 
-/// More at once than packets may be open: they share packets, and are messages all the
-/// same, each in its place and with a receipt of its own.
+/// The messages are more than the packets that may be open at once, so they share packets. Each
+/// message still keeps its place and has a receipt of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
     const MESSAGES: usize = 250;
@@ -227,9 +228,9 @@ async fn messages_published_at_once_keep_their_order_and_have_a_receipt_each() {
     }
 }
 
-/// What was published before the node was told to leave goes out, to the last.
+/// All messages that were published before the leave go out, to the last one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_published_just_before_a_leave_is_delivered() {
+async fn a_message_published_just_before_a_leave_is_delivered() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);
@@ -258,9 +259,9 @@ async fn sixty_four_nodes_live_in_one_process() {
     in_one_process(64).await;
 }
 
-/// Nobody can answer whoever has left: its receipts say so, and are not lost.
+/// No node can answer a node that has left. The receipts of that node say so and are not lost.
 #[tokio::test]
-async fn who_leaves_has_the_receipts_of_what_was_not_answered() {
+async fn a_leaver_gets_the_receipts_of_its_unanswered_messages() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = start(dir.path(), 3);
@@ -276,7 +277,8 @@ async fn who_leaves_has_the_receipts_of_what_was_not_answered() {
         ..SendOptions::default()
     };
     let asked = all[2].node.publish("well?", options);
-    // One has it and is silent, the other's node says that nobody subscribes.
+    // The application of node-1 has the message and is silent. node-0 answers that nobody
+    // subscribes there.
     eventually("delivered and answered", async || {
         let has_it = all[1].events("delivered").await == 1;
         let is_answered = all[2].events("delivered").await == 1;

@@ -1,4 +1,4 @@
-//! What a live node shows at `/metrics`.
+//! The series that a live node shows at `/metrics`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use binomesh_overlay::quic::registry::{Declared, Label};
 
 use crate::bed::{self, formed, member, ran, stop};
 
-/// A line of a scrape taken apart: name, labels.
+/// The name and the labels of a line of a scrape.
 fn series(line: &str) -> (&str, BTreeMap<&str, &str>) {
     let (series, _) = line.rsplit_once(' ').expect("a value");
     let Some((name, labels)) = series.split_once('{') else {
@@ -19,7 +19,7 @@ fn series(line: &str) -> (&str, BTreeMap<&str, &str>) {
     (name, labels.collect())
 }
 
-/// What is wrong with a series of a scrape, in words.
+/// Describes the defect of a series in a scrape, if it has one.
 fn undeclared(line: &str, declared: &BTreeMap<&str, &dyn Declared>) -> Option<String> {
     let (name, mut labels) = series(line);
     let stems = ["_bucket", "_sum", "_count"].map(|suffix| name.strip_suffix(suffix));

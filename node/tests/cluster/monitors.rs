@@ -1,4 +1,4 @@
-//! Who reads metrics from elsewhere, and where it finds them.
+//! Monitors that read metrics from another host, and the targets that a node lists for them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -169,7 +169,7 @@ async fn every_node_lists_members_the_lost_and_the_expected_but_not_those_that_l
     cluster.kill("node-7").await.unwrap();
     wanted.get_mut("node-7").unwrap().1 = "lost".to_owned();
     agree(&wanted, &["node-7"]).await;
-    // Both say goodbye; one of them ought to be there.
+    // Both nodes say goodbye. Only node-10 is in the inventory, so only node-10 stays expected.
     for leaver in ["node-10", "node-11"] {
         assert_eq!(cluster.terminate(leaver).await.unwrap(), Some(0));
     }

@@ -1,5 +1,5 @@
-//! Messages published in order: each subscriber that asks for it gets them so, and is told
-//! what is missing.
+//! Messages published in order. A subscriber that asks for the order gets the messages in order,
+//! and is told which messages are missing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn publish(origin: &Client, due: Due) -> Receipt {
     sent.expect("a receipt")
 }
 
-/// Numbers as a subscriber has seen them.
+/// The numbers that a subscriber has seen.
 #[derive(Debug, Default)]
 struct Seen {
     next: u64,
@@ -35,7 +35,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Every number is accounted for, once: in its place, as missing, or late after that.
+    /// Every number is accounted for once: in its place or as missing. A missing number may come
+    /// late.
     fn note(&mut self, event: SubscriptionEvent) {
         match event {
             SubscriptionEvent::Gap(GapView { from, to, .. }) => {
@@ -69,8 +70,8 @@ impl Seen {
     }
 }
 
-/// Whoever dies on the way: the others have all of it in order, without a gap. Whoever
-/// subscribes then is told at once how many it has missed.
+/// A member dies while the messages go out. The other members get all messages in order, without a
+/// gap. A later subscriber is told at once how many messages it has missed.
 #[tokio::test]
 async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_missed() {
     const MESSAGES: u64 = 120;
@@ -103,7 +104,7 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
         assert_eq!((seen.gaps, seen.late), (0, 0), "{name}");
     }
 
-    // All that is open is done, so nobody waits for what was before.
+    // No message is open any more, so a new subscriber waits for no earlier message.
     let dir = cluster.dir().display().to_string();
     let of = |name| vec!["--cluster", &dir, "--node", name, "--topic", "serial"];
     let more = ["--ordered", "--hold-ms", "600000", "--json", "--count", "2"];
@@ -117,7 +118,7 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
     let sent = eventually("it has subscribed, and got one", async || {
         let arguments = [vec!["broadcast"], of("node-1"), vec!["--ordered", "again"]];
         let sent = ran(&arguments.concat(), b"").await;
-        // The dead one may have its rank still.
+        // The dead member may still have its rank.
         let receipt = String::from_utf8_lossy(&sent.stdout);
         assert!(receipt.contains(" reached "), "{sent:?}");
         reading.is_finished().then_some(())
@@ -150,10 +151,10 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
     stop(cluster).await;
 }
 
-/// A node stands still while its origin gives messages up: what becomes of each is told,
-/// missing or late, and nothing is passed over.
+/// A node is stopped while the origin gives messages up. The subscriber is told of each message as
+/// missing or late, and no number is passed over.
 #[tokio::test]
-async fn what_was_given_up_is_missing_or_late_and_never_passed_over() {
+async fn a_message_that_was_given_up_is_missing_or_late_and_never_passed_over() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0").client();
@@ -169,7 +170,8 @@ async fn what_was_given_up_is_missing_or_late_and_never_passed_over() {
         publish(&origin, Due::Within(Duration::from_millis(100))).await;
     }
     signal(still.pid, "CONT");
-    // It may have been called dead meanwhile, and what comes until it is back is not for it.
+    // The stopped node may have been called dead. Messages until its return are then not for this
+    // node.
     let mut last = 5;
     let back = eventually("it is back and has got one", async || {
         last += 1;

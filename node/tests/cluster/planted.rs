@@ -1,10 +1,10 @@
-//! The checks of real clusters must be able to see red: the same clusters with
-//! a bug planted in every node. The tests beside these are the same checks
-//! without a bug, and green.
+//! The checks of real clusters must be able to fail, so these tests run them on clusters with a bug
+//! planted in every node. The tests of the other modules run the same checks without a bug, and
+//! pass.
 //!
-//! Not here: bugs that show only when somebody forges (`forger`), and
-//! `drop-duplicate-duty`, which needs a delegate that is late at the right
-//! moment; the simulators arrange that.
+//! Two kinds of bugs are tested elsewhere. Some bugs show only when a member forges messages
+//! (`forger`). The bug `drop-duplicate-duty` needs a delegate that is late at the right moment, and
+//! only the simulators arrange that.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn spawn(bug: &str, nodes: u32) -> Cluster {
     Cluster::spawn(config).await.expect("started")
 }
 
-/// What the demo's first two steps complain of.
+/// The error of the demo's first two steps.
 async fn complaint(cluster: &Cluster) -> String {
     let mut demo = Demo::new(cluster, now(), now() + RED_AFTER, |_| ());
     let formed: Result<_, DemoError> = async {
@@ -50,7 +50,7 @@ async fn planted_level_bound_goes_red_in_a_real_cluster() {
     let _turn = bed::turn().await;
     let cluster = spawn("level-bound", 8).await;
     let complaint = complaint(&cluster).await;
-    // The level too many, at a power of two, leads back to oneself.
+    // At a power of two the superfluous level leads from a node back to itself.
     assert!(
         complaint.contains("node-0: no link to node-0"),
         "{complaint}"
@@ -58,7 +58,8 @@ async fn planted_level_bound_goes_red_in_a_real_cluster() {
     stop(cluster).await;
 }
 
-/// A relay says done for the node behind it, which is paused and has nothing.
+/// A relay reports `done` for the node behind it, although this node is paused and has received
+/// nothing.
 #[tokio::test]
 async fn planted_done_before_custody_goes_red_in_a_real_cluster() {
     let _turn = bed::turn().await;
@@ -75,7 +76,7 @@ async fn planted_done_before_custody_goes_red_in_a_real_cluster() {
     let receipt = client.broadcast("t", "x", Some(Duration::from_secs(1)));
     let receipt = receipt.await.expect("a receipt");
     assert!(receipt.reached.contains(&paused.name), "{receipt:?}");
-    // What was not read while it was paused was not delivered.
+    // The paused node has read nothing, so nothing was delivered there.
     signal(paused.pid, "CONT");
     stop(cluster).await;
 }

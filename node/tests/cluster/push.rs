@@ -1,4 +1,5 @@
-//! Files to all members: whole and checked at each, or named with the reason.
+//! Pushes of files to all members: each member stores the whole file and checks it, or is named
+//! with the reason.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -25,7 +26,7 @@ fn folder(cluster: &Cluster, node: &str) -> PathBuf {
     cluster.dir().join(node).join("files")
 }
 
-/// What is in a node's folder for files, those that are not whole included.
+/// The names in a node's folder for files, with files that are not whole yet.
 fn listed(cluster: &Cluster, node: &str) -> Vec<String> {
     let entries = std::fs::read_dir(folder(cluster, node)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -54,7 +55,7 @@ fn file(cluster: &Cluster, name: &str, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_other() {
+async fn a_file_reaches_all_and_a_failure_at_one_node_is_named_and_holds_up_no_other() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(6)).await;
     let others = ["node-0", "node-2", "node-3", "node-4", "node-5"];
@@ -87,7 +88,7 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
     let nameless = ran(&["push", "--cluster", &dir, "-"], b"x").await;
     assert_eq!(nameless.status.code(), Some(2), "{nameless:?}");
 
-    // One has a file of that name, one has lost its folder.
+    // node-2 has a file of that name, and node-4 has lost its folder.
     let small = file(&cluster, "small", b"new");
     std::fs::write(folder(&cluster, "node-2").join("small"), "old").unwrap();
     std::fs::remove_dir_all(folder(&cluster, "node-4")).unwrap();
@@ -125,7 +126,7 @@ async fn a_file_reaches_all_and_what_fails_at_one_node_is_named_and_holds_up_no_
     stop(cluster).await;
 }
 
-/// A log has no place for a bar.
+/// A log has no place for a progress bar, so the command prints lines.
 #[tokio::test]
 async fn a_push_that_takes_long_says_how_far_it_is() {
     let _turn = bed::turn().await;
@@ -151,7 +152,7 @@ async fn a_push_that_takes_long_says_how_far_it_is() {
     stop(cluster).await;
 }
 
-/// In the middle of a chain: those behind it get their pieces all the same.
+/// The dead node would have relayed pieces to others. They get these pieces all the same.
 #[tokio::test]
 async fn the_death_of_a_node_on_the_way_costs_only_that_node() {
     let _turn = bed::turn().await;
@@ -196,7 +197,7 @@ impl AsyncRead for Broken {
     }
 }
 
-/// A gauge of what a source has given.
+/// A source, and the number of bytes that it has given.
 fn counted(source: &[u8]) -> (impl AsyncRead + Unpin + use<>, Arc<AtomicU64>) {
     let given = Arc::new(AtomicU64::new(0));
     let counter = given.clone();
@@ -206,8 +207,8 @@ fn counted(source: &[u8]) -> (impl AsyncRead + Unpin + use<>, Arc<AtomicU64>) {
     (source, given)
 }
 
-/// Both are one way of a library: bytes of unknown length go in while they come out, and
-/// nobody reads ahead without a bound.
+/// Through the library, receivers read bytes of unknown length while the source still gives more.
+/// No node reads ahead without a bound.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
     let _turn = bed::turn().await;
@@ -221,7 +222,7 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
     }
     let origin = all[0].node.clone();
 
-    // What is written is read before anything more is written.
+    // The receivers read the first bytes before the source writes more.
     let (mut tap, source) = tokio::io::duplex(1 << 20);
     let node = origin.clone();
     let options = PushOptions::new("talk", None);
@@ -250,7 +251,8 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
     let hash = blake3::hash(b"first and last");
     assert_eq!(report.blake3, hash.to_hex().to_string());
 
-    // One reader stands still, and the source with it; one goes away, and is named.
+    // While two readers stand still, the source stands still too. The third reader goes away and is
+    // named.
     let content = bytes(32 << 20);
     let (source, given) = counted(&content);
     let node = origin.clone();
@@ -276,7 +278,7 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
         });
         reading.push((go, read));
     }
-    // As far as it gets: the window, what readers have, and what is being read.
+    // The most that is read ahead: the window, the bytes at the readers, and the piece in reading.
     const AHEAD: u64 = (8 << 20) + (2 << 20) + (1 << 20);
     let mut before = 0;
     eventually("it stands still", async || {
@@ -305,7 +307,7 @@ async fn a_stream_is_read_while_it_comes_and_waits_for_its_slowest_reader() {
 }
 
 #[tokio::test]
-async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
+async fn a_push_that_ends_early_is_an_error_and_leaves_nothing_behind() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(4)).await;
     let origin = member(&cluster, "node-0");
@@ -314,7 +316,7 @@ async fn what_ends_early_is_an_error_and_leaves_nothing_behind() {
     let refused = origin.client().push(&content[..], &options, |_| ()).await;
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("3145728 of 4194304"), "{error}");
-    // Without a length an error of the source is no end.
+    // For a push without a length an error of the source is not the end.
     let (mut tap, torn) = tokio::io::duplex(1 << 20);
     let source = torn.chain(Broken);
     let options = PushOptions::new("torn", None);

@@ -1,4 +1,4 @@
-//! Ready or not, and sends to nobody, with real processes.
+//! Readiness, and sends that reach nobody, with real processes.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -44,7 +44,7 @@ pub(crate) async fn status(node: &Lone) -> Status {
     node.client().status().await.expect("it answers")
 }
 
-/// Wait until a node is ready among so many.
+/// Waits until a node is ready among `population` members.
 pub(crate) async fn is_ready(node: &Lone, population: u32) {
     let what = format!("{} is ready among {population}", node.config.name);
     eventually(&what, async || {
@@ -67,7 +67,7 @@ async fn an_island_of_three_is_unready_as_one_until_the_cluster_starts() {
     let _turn = bed::turn().await;
     let (dir, authority) = (tempfile::tempdir().unwrap(), authority());
     let first = seed("first", free());
-    // A seed, so that nobody waits for half a minute before it is a root.
+    // b has a seed and no parent, so b becomes a root without waiting for half a minute.
     let b = started(dir.path(), "b", &authority, |config| {
         config.seeds = vec![first.clone()]
     })

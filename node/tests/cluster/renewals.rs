@@ -1,5 +1,5 @@
-//! Signatures across renewals: the new key signs, the former one is believed no more, and
-//! what is open in between is not lost.
+//! Signatures across renewals: the new key signs, the former key is believed no more, and messages
+//! that are open meanwhile are not lost.
 
 use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::{Due, Seed, SendOptions, Signatures};
@@ -8,7 +8,7 @@ use crate::bed::{self, Lone, counter, eventually, signal};
 use crate::forger::Forger;
 use crate::signatures::{TRUE, next, packet, refused, signed};
 
-/// A node that signs, and one that requires it and reads a revocation list.
+/// A node that signs, and a node that requires signatures and reads a revocation list.
 struct Renewing {
     dir: tempfile::TempDir,
     authority: Authority,
@@ -58,7 +58,7 @@ impl Renewing {
         }
     }
 
-    /// What the signer signs by.
+    /// The credentials by which the signer signs.
     fn credentials(&self) -> Issued {
         let read = |name: &str| {
             let file = self.dir.path().join("signer").join(name);
@@ -71,8 +71,8 @@ impl Renewing {
         }
     }
 
-    /// The signer has another certificate and key from now on, and the former is on the
-    /// list, which the reader reads if it runs.
+    /// Gives the signer another certificate and key, and puts the former certificate on the list.
+    /// The reader reads the list if `is_read`.
     async fn renew(&mut self, is_read: bool) {
         self.revoked.push(self.credentials().certificate_pem);
         let renewed = self.authority.issue("signer", Validity::days(1));
@@ -95,8 +95,8 @@ impl Renewing {
     }
 }
 
-/// The renewed key signs, what it signs is believed, and what the revoked one has signed
-/// is not, though its chain was known to be good.
+/// The renewed key signs, and its signatures are believed. A signature by the revoked key is
+/// refused, although its chain was known to be good.
 #[tokio::test]
 async fn a_renewed_key_signs_and_the_former_one_is_believed_no_more() {
     let _turn = bed::turn().await;
@@ -130,10 +130,10 @@ async fn a_renewed_key_signs_and_the_former_one_is_believed_no_more() {
     .await;
 }
 
-/// What was published before a renewal and is open still goes with the new signature: by
-/// the former one alone whoever comes back could not take it.
+/// A message that was published before a renewal and is still open goes out with a new signature.
+/// With the former signature alone, the returning reader could not take it.
 #[tokio::test]
-async fn what_is_open_at_a_renewal_reaches_who_believes_the_former_key_no_more() {
+async fn a_message_open_at_a_renewal_reaches_a_reader_that_rejects_the_former_key() {
     let _turn = bed::turn().await;
     let mut nodes = Renewing::formed().await;
     signal(nodes.pids[1], "KILL");

@@ -1,5 +1,5 @@
-//! Who is ready while a cluster is restarted: one process after another, from the last to the
-//! first, and after a power cut.
+//! Readiness while a cluster is restarted: one process after another, from the last to the first,
+//! and after a power cut.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use binomesh::Seed;
 use crate::bed::{self, Lone, eventually};
 use crate::readiness::{authority, free, is_ready, seed, started, status};
 
-/// So many names and addresses.
+/// `count` names and addresses.
 fn places(count: usize) -> Vec<Seed> {
     let name = |number| format!("n{number}");
     (0..count)
@@ -16,8 +16,8 @@ fn places(count: usize) -> Vec<Seed> {
         .collect()
 }
 
-/// SIGTERM and a start, one after the other, the root with seeds alone among them. None of the
-/// others takes itself for an island at any moment.
+/// One node after the other gets SIGTERM and is started again. The root has seeds only. No other
+/// node takes itself for an island at any moment.
 #[tokio::test]
 async fn a_rolling_restart_keeps_the_others_ready() {
     let _turn = bed::turn().await;
@@ -98,8 +98,8 @@ async fn of_an_ordered_start_nobody_is_ready_before_the_first() {
     }
 }
 
-/// The contacts of the others end at the first node, which stays dead. Five are expected: two
-/// are not the cluster, and three are.
+/// The chain of contacts ends at the first node, which stays dead. Five nodes are expected, so two
+/// nodes are not the cluster, and three nodes are.
 #[tokio::test]
 async fn after_a_power_cut_more_than_half_of_those_expected_are_ready() {
     let _turn = bed::turn().await;

@@ -1,4 +1,4 @@
-//! What single metrics say of what happens to nodes, each asked in its own recorder.
+//! Single metrics after the events that they count, each read from its node's own recorder.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use binomesh::{Bootstrap, Confirmation, Due, SendOptions, TopicFilter};
 use crate::bed::{self, PATIENCE, eventually, now};
 use crate::many_nodes::{Housed, prepared, start};
 
-/// So many series are few enough for whoever stores them.
+/// The most series of a scrape that a store of metrics should have to take from one node.
 const SERIES_MAX: usize = 2_000;
 const PEERS: usize = 64;
 
@@ -74,7 +74,8 @@ async fn a_scrape_names_the_neighbours_of_now_and_former_ones_are_gone() {
     stopped(&all).await;
 }
 
-/// The neighbours are made up, from one that is there: a node of a small cluster has few.
+/// A node of a small cluster has few neighbours, so the test makes up 64 neighbours from a real
+/// one.
 #[tokio::test]
 async fn a_scrape_at_64_peers_has_few_series() {
     let _turn = bed::turn().await;
@@ -125,7 +126,7 @@ async fn a_scrape_at_64_peers_has_few_series() {
 async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
-    // They wait for a third that never comes.
+    // Both nodes wait for a third node that never comes.
     let all = prepared(dir.path(), 2, |config, others| {
         let missing = [&config.name, "node-9"].map(|name| format!("{name}@127.0.0.1:9"));
         let missing = missing.map(|seed| seed.parse().expect("a seed"));
@@ -142,7 +143,7 @@ async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
     assert_eq!(all[1].value("binomesh_rank", &[]).await, Some(-1.0));
     assert_eq!(all[1].value("binomesh_epoch", &[]).await, Some(0.0));
 
-    // What waits in vain for a place is outstanding first, and counted then.
+    // A message that gets no place in time is outstanding first, and then counted as not sent.
     let options = SendOptions {
         due: Due::Within(Duration::from_millis(100)),
         ..SendOptions::default()
@@ -170,7 +171,7 @@ async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
 }
 
 #[tokio::test]
-async fn receipts_are_counted_by_what_they_say() {
+async fn receipts_are_counted_by_outcome_and_by_reason() {
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");
     let all = formed(dir.path(), 3).await;
@@ -193,7 +194,7 @@ async fn receipts_are_counted_by_what_they_say() {
     let reason = [("reason", "no-subscriber")];
     let exceptions = "binomesh_receipt_exceptions_total";
     assert_eq!(value(exceptions, &reason).await, Some(2.0));
-    // One that reads and does not answer keeps the receipt outstanding.
+    // A subscriber that reads and does not answer keeps the receipt outstanding.
     let inbox = all[1].node.subscribe(TopicFilter::all()).await;
     let mut inbox = inbox.expect("room");
     let subscribers = all[1].value("binomesh_subscribers", &[]).await;
@@ -229,7 +230,8 @@ async fn pushes_are_counted_at_both_ends() {
     let options = PushOptions::new("file", SIZE as u64);
     let push = async |options| push::send(&all[0].node, &bytes[..], &options, |_| ()).await;
     assert!(push(options.clone()).await.expect("pushed").is_complete());
-    // One has a file of that name, and the third push says more than there is.
+    // In the second push, node-1 has a file of that name. The third push claims more bytes than
+    // there are.
     assert!(!push(options).await.expect("pushed").is_complete());
     let longer = PushOptions::new("longer", 2 * SIZE as u64);
     assert!(push(longer).await.is_err());
@@ -255,7 +257,7 @@ async fn pushes_are_counted_at_both_ends() {
 }
 
 #[tokio::test]
-async fn a_loss_is_timed_and_what_is_kept_for_the_lost_shows_in_its_queue() {
+async fn a_loss_is_timed_and_messages_kept_for_the_lost_show_in_their_queue() {
     const SIZE: usize = 100_000;
     let _turn = bed::turn().await;
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! [SFT06] §3 with real processes: links of the sibling tree, and what goes round
-//! the dead of it.
+//! [SFT06] §3 with real processes: links of the sibling tree, and messages that go round its dead
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,8 +24,8 @@ fn shape(nodes: usize, fanout: u32) -> Shape {
     Shape::new(population, Fanout::new(fanout).unwrap())
 }
 
-/// Deaths are noticed after 0.9 s at the earliest (profile `default`), and by then
-/// everybody has it.
+/// With the profile `default` nodes notice deaths after 0.9 s at the earliest. By then every live
+/// member has the message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     let _turn = bed::turn().await;
@@ -51,7 +51,7 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     let receipt: Receipt = serde_json::from_slice(&output.stdout).unwrap();
     let expected: BTreeSet<&String> = dead.iter().collect();
     assert_eq!(receipt.reached_count, 28, "{receipt:?}");
-    // On a busy machine others may be late as well.
+    // On a busy machine other members may be late as well.
     let replaced: BTreeSet<&String> = receipt.replaced.iter().collect();
     assert!(replaced.is_superset(&expected), "{receipt:?}");
     let unreached = receipt.unreached.iter().map(|one| &one.name);
@@ -70,8 +70,8 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     assert_eq!((&lost.name, &lost.reason[..]), (&names[1], "down"));
     assert_eq!(lost.state, UnreachedState::Unconfirmed);
 
-    // Nobody else gets the second, and nobody anything twice: what comes after a
-    // last message would have come before it.
+    // Only the named members get the second message, and no member gets a message twice. A
+    // superfluous copy would have come before the last message.
     let last = [&["broadcast"], &at[..], &["last"]].concat();
     ran(&last, b"").await;
     for (name, mut inbox) in inboxes {
@@ -90,8 +90,7 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     stop(cluster).await;
 }
 
-/// Links that nobody holds end when they have been idle, those of the sibling tree
-/// do not.
+/// Links that no router holds end when they have been idle. Links of the sibling tree stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
     let _turn = bed::turn().await;

@@ -1,5 +1,5 @@
-//! Origin signatures: what a member with a certificate of its own can say in the name of
-//! another, to nodes that require them, and to nodes that do not.
+//! Origin signatures: a member with a certificate of its own speaks in the name of another, to
+//! nodes that require signatures and to nodes that do not.
 
 use binomesh::certificate::{Authority, Issued, Validity};
 use binomesh::client::{Client, Events, SubscriptionEvent};
@@ -29,7 +29,7 @@ fn identity(issued: &Issued, authority: &Authority) -> Identity {
     Identity::from_pem(chain.as_bytes(), key.as_bytes(), ca.as_bytes(), b"").expect("valid")
 }
 
-/// What `issued` by that authority signs of a packet.
+/// The signature of a packet by the key of `issued`, a certificate of that authority.
 pub(crate) fn signed(packet: &Packet<PeerId>, issued: &Issued, authority: &Authority) -> Signature {
     let notary = Notary::new(&identity(issued, authority), true).expect("a notary");
     let digest = packet.content().digest().expect("encodable");
@@ -101,7 +101,7 @@ fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// A certificate of `node-0` until this year, by a key that others may have as well.
+/// A certificate of `node-0` that ends with the beginning of the year `until`, for a given key.
 fn dated(ours: &Authority, key: &KeyPair, until: i32) -> Issued {
     let home = tempfile::tempdir().expect("a folder");
     ours.save(home.path(), false).expect("saved");
@@ -121,7 +121,8 @@ fn dated(ours: &Authority, key: &KeyPair, until: i32) -> Issued {
     }
 }
 
-/// What a member makes of a true packet, and what is said to that. `key` has signed it.
+/// Forgeries of a true packet that `key` has signed. Each has a description, the reason of its
+/// refusal, and the forged packet.
 fn forgeries(
     truth: &Packet<PeerId>,
     key: &KeyPair,
@@ -156,7 +157,7 @@ fn forgeries(
         it.payloads = lie();
         it.header.signature = Some(signed(it, &foreign, &theirs));
     });
-    // All else is as it ought to be.
+    // Everything but the dates of the certificate is right.
     let expired = dated(ours, key, 2020).certificate_pem;
     let expired = CertificateDer::from_pem_slice(expired.as_bytes()).expect("PEM");
     forge("an expired certificate", "signature", &|it| {
@@ -171,11 +172,11 @@ fn forgeries(
 }
 
 #[tokio::test]
-async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() {
+async fn a_node_that_requires_signatures_takes_nothing_that_the_origin_has_not_signed() {
     let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Require).await;
     let ours = cluster.authority();
-    // As good as the origin's own.
+    // This certificate is as good as the origin's own.
     let key = KeyPair::generate().expect("a key");
     let same = dated(ours, &key, 4000);
     let mut truth = packet(&origin, &victim);
@@ -194,14 +195,14 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
     let told = log.matches("message refused; told once").count();
     assert_eq!(told, 2, "once for each reason: {log}");
 
-    // The same name is still good for the true message, once and signed.
+    // The true message has the same id, and is still delivered, once and signed.
     let sender = member(&cluster, "node-0").client();
     let receipt = sender.broadcast("t", TRUE, None).await.expect("a receipt");
     assert!(receipt.is_complete(), "{receipt:?}");
     let first = next(&mut inbox).await;
     assert_eq!((&first.id, &first.blake3), (&receipt.id, &hash(TRUE)));
     assert!(first.signed && first.sequence == 0, "{first:?}");
-    // Handed on by whoever it may be, it is a copy of that one.
+    // A copy of the true packet counts as a duplicate, even if the forger hands it on.
     let copies = async || {
         let labels = ["event=\"duplicates\""];
         counter(&client, "binomesh_relay_events_total", &labels).await
@@ -218,10 +219,10 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
     stop(cluster).await;
 }
 
-/// A lie that `docs/relay.md` names: without signatures content is believed, and the true
-/// message is taken for a copy of the forged one. A bad signature is refused all the same.
+/// `docs/relay.md` names this lie. Without signatures a node believes the content, and takes the
+/// true message for a copy of the forged one. A bad signature is refused all the same.
 #[tokio::test]
-async fn without_signatures_whoever_hands_a_message_on_is_believed() {
+async fn without_signatures_any_sender_of_a_copy_is_believed() {
     let _turn = bed::turn().await;
     let (cluster, origin, victim, forger) = bed(Signatures::Off).await;
     let client = member(&cluster, "node-1").client();
@@ -253,8 +254,9 @@ async fn without_signatures_whoever_hands_a_message_on_is_believed() {
     stop(cluster).await;
 }
 
-/// A cluster changes one node after another: who signs is understood by all, and only who
-/// requires refuses who does not sign yet, for good. A renewed key signs from then on.
+/// A cluster changes one node after another. All nodes understand signed messages. Only a node that
+/// requires signatures refuses unsigned messages, for good. A renewed key signs from its renewal
+/// on.
 #[tokio::test]
 async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
     let _turn = bed::turn().await;
@@ -317,7 +319,7 @@ async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
                 assert!(delivery.id == receipt.id && delivery.signed, "{delivery:?}");
             }
         }
-        // The third time with another key.
+        // So the third message is signed with another key.
         let renewed = authority.issue("sign", Validity::days(1)).expect("issued");
         renewed.save(&dir.path().join("sign"), true).expect("saved");
         let before = nodes[1].0.log().matches("credentials renewed").count();

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::bed::{self, Lone};
 use crate::cuts::Members;
 
-/// So many nodes on each host.
+/// The number of nodes on each host.
 const NEAR: usize = 9;
 const FAR: usize = 8;
 
@@ -45,9 +45,9 @@ fn missing(answer: &CollectiveAnswer) -> Vec<String> {
     names
 }
 
-/// The calls begin with the cut, before anybody has noticed it.
+/// The calls begin with the cut, before any node has noticed it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nine_of_16_decide_what_the_seven_learn_later_and_of_eight_and_eight_nobody() {
+async fn nine_of_16_decide_and_the_seven_learn_it_later_but_neither_of_two_halves_decides() {
     let _turn = bed::turn().await;
     let names: Vec<String> = (0..NEAR + FAR)
         .map(|number| format!("n{number:02}"))
@@ -58,7 +58,7 @@ async fn nine_of_16_decide_what_the_seven_learn_later_and_of_eight_and_eight_nob
     });
     let members = Members::formed(&places.collect::<Vec<_>>()).await;
     let (near, far) = members.nodes.split_at(NEAR);
-    // All but one of the far side, and all but one of the near side.
+    // One operation leaves out one node of the far side, the other one node of the near side.
     let (nine, seven) = (near, &far[1..]);
     let uneven = barrier("uneven", nine.iter().chain(seven));
     let even = barrier("even", near[1..].iter().chain(far));

@@ -7,7 +7,7 @@ use binomesh::NodeReport;
 
 use crate::bed;
 
-/// How many distinct neighbours the formulas give.
+/// The number of distinct neighbours by formula.
 fn by_formula(nodes: u32) -> usize {
     let levels = nodes.next_power_of_two().ilog2() as usize;
     match nodes.count_ones() {
@@ -36,7 +36,7 @@ fn the_formulas_are_those_of_the_definition() {
     }
 }
 
-/// The names in the order of ranks, and whom each rank must neighbour.
+/// For each node, by name, the names of the neighbours that it must have.
 pub(crate) fn expected(reports: &[NodeReport]) -> BTreeMap<&str, BTreeSet<&str>> {
     let nodes = u32::try_from(reports.len()).expect("few");
     let mut by_rank: Vec<&NodeReport> = reports.iter().collect();
@@ -74,8 +74,8 @@ async fn real_clusters_have_exactly_the_neighbours_of_the_graph() {
     }
 }
 
-/// Links of forming end when they have been idle; those of the graph and of the
-/// tree stay.
+/// Links from the forming of the overlay end when they have been idle. Links of the graph and of
+/// the tree stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_other_links_stay() {
     let _turn = bed::turn().await;

@@ -1,11 +1,12 @@
-//! The modules of a crate use each other one way: what two of them share is in a third below.
+//! The modules of a crate use each other one way only. Code that two modules share is in a third
+//! module below both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::documents::sources;
 
-/// Modules by the modules that they use.
+/// For each module, the modules that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -36,7 +37,7 @@ fn a_circle_is_found_through_others() {
     assert_eq!(found, [["a", "b", "c"].map(str::to_owned).into()]);
 }
 
-/// Which of a crate's modules uses which, by the paths behind `crate::`. Tests do not count.
+/// The uses among the modules of a crate, by the paths behind `crate::`. Tests do not count.
 fn uses(folder: &Path) -> Uses {
     let mut files = Vec::new();
     sources(folder, &mut files);
@@ -70,7 +71,7 @@ fn uses(folder: &Path) -> Uses {
     uses
 }
 
-/// What stands behind each `crate::` of a file, without its comments and tests.
+/// The names behind each `crate::` of a file, without comments and tests.
 fn paths(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let lines = code
@@ -81,7 +82,7 @@ fn paths(text: &str) -> Vec<String> {
     behind.flat_map(first_names).collect()
 }
 
-/// The first name of a path, or those of the paths in braces.
+/// The first name of a path, or the first names of the paths in braces.
 fn first_names(path: &str) -> Vec<String> {
     let name = |text: &str| {
         let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -112,7 +113,7 @@ fn exported(library: &str) -> BTreeMap<String, String> {
     exported
 }
 
-/// The groups of modules of which each uses, through others, each.
+/// The groups of modules in which each module uses each other one, directly or through others.
 fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
     let reach = |from: &String| {
         let mut reached = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! `docs/log.md` has all warnings and errors of the log, and what the documents name is there:
-//! files, tests, functions, commands and flags.
+//! `docs/log.md` has all warnings and errors of the log. The files, tests, functions, commands and
+//! flags that documents name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The texts between quotes in a call of a macro, those with several words.
+/// The quoted texts in a macro call that have at least three words.
 fn texts(call: &str) -> Vec<String> {
     let parts = call.split('"').skip(1).step_by(2);
-    // A line that ends with a backslash goes on after the blanks of the next.
+    // A line that ends with a backslash goes on behind the blanks of the next line.
     let joined = parts.map(|part| {
         let lines = part.split("\\\n").enumerate();
         let lines = lines.map(|(number, line)| match number {
@@ -39,7 +39,7 @@ fn each_warning_and_error_of_the_log_has_its_remedy_in_the_guide() {
         .parent()
         .expect("a workspace");
     let guide = std::fs::read_to_string(root.join("docs/log.md")).expect("readable");
-    // The first words of each line of the table.
+    // The lines of the log in the table, by their first words.
     let told: Vec<&str> = guide
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))
@@ -129,12 +129,12 @@ impl Repository {
             .any(|kind| self.sources.contains(&format!("{kind}{name}")))
     }
 
-    /// Whether what a code span names is there, as far as the span looks like a name.
+    /// Whether the thing that a code span names exists. A span that looks like no name passes.
     fn has(&self, span: &str) -> bool {
         let first = span.split(' ').next().unwrap_or_default();
         let folder = first.split('/').next().unwrap_or_default();
         if first.contains(['*', '…']) || first.starts_with('/') {
-            // A pattern, or a file of a host.
+            // The span is a pattern, or a file of a host.
             return true;
         }
         if first.contains('/') && Self::FOLDERS.contains(&folder) {
@@ -201,7 +201,7 @@ fn links_between_documents_lead_somewhere() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// What `--help` says of a command; nothing if there is no such command.
+/// The help text of a command, or nothing if there is no such command.
 fn help(words: &[String]) -> Option<String> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     words.push("--help");

@@ -1,4 +1,4 @@
-//! The examples are short, and do what they say.
+//! The examples are short, and each prints the line that shows its result.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::output_of;
 
-/// Of one example.
+/// Every example has fewer lines than this.
 const MOST_LINES: usize = 100;
 
 /// Each example, and a line that it prints.
@@ -20,7 +20,7 @@ const EXAMPLES: [(&str, &str); 7] = [
     ("simulated", "members delivered it"),
 ];
 
-/// It needs the program that its cluster runs; a test of the cluster has it.
+/// This example needs the program `binomesh` for its cluster, so a cluster test runs the example.
 const ELSEWHERE: &str = "custom_router";
 
 #[test]

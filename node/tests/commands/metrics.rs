@@ -1,4 +1,4 @@
-//! `docs/metrics.md` is what the registries of metrics say.
+//! `docs/metrics.md` agrees with the registries of metrics.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn section(title: &str, registry: &Registry) -> String {
     text
 }
 
-/// The values of the labels that are known, with their meanings.
+/// The known values of the labels, with their meanings.
 fn values(metric: &dyn Declared) -> String {
     let described = |label: &Label| {
         let values = label
@@ -88,7 +88,7 @@ fn names_follow_the_conventions_of_prometheus_and_are_explained() {
     for metric in catalogue::ALL.iter().flat_map(|registry| registry.metrics) {
         let description = metric.description();
         let name = description.name;
-        // What all programs tell of their process has the usual names.
+        // Metrics that all programs have of their process keep the usual names.
         let is_ours = name.starts_with("binomesh_") || name.starts_with("process_");
         assert!(is_ours, "{name}");
         assert!(names.insert(name), "{name} twice");

@@ -1,11 +1,10 @@
-//! What the documents show: the lines of their fenced blocks, their code spans, and the
-//! commands in both.
+//! The shown parts of documents: lines of fenced blocks, code spans, and the commands in both.
 
 use std::path::{Path, PathBuf};
 
 /// A document of the repository, without its prose.
 pub(crate) struct Document {
-    /// Where it is, below the root of the repository.
+    /// The path of the document below the root of the repository.
     pub(crate) path: PathBuf,
     /// The lines of its fenced blocks.
     pub(crate) fenced: Vec<String>,
@@ -59,7 +58,7 @@ pub(crate) fn documents() -> Vec<Document> {
     paths.iter().map(read).collect()
 }
 
-/// A name of a command, or of one of its parts.
+/// Whether a word can name a command or one of its parts.
 pub(crate) fn is_plain(word: &str) -> bool {
     !word.is_empty()
         && word
@@ -100,8 +99,8 @@ pub(crate) fn commands(program: &str, parts: &[String], document: &Document) -> 
     found
 }
 
-/// The flags of a command, without values. What stands behind a bare `--`, or belongs to
-/// another command of the line, is not of it.
+/// The flags of a command, without values. Words behind a bare `--` and words of another command in
+/// the line do not count.
 pub(crate) fn flags(words: &[String]) -> Vec<String> {
     let own = words
         .iter()

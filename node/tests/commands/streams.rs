@@ -1,4 +1,4 @@
-//! What commands read, write and are told by their environment.
+//! Input, output and environment of the commands.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn closed() -> Stdio {
     writer.into()
 }
 
-/// The command's end, with its data going there.
+/// Runs a command with its standard output going to `to`. Returns its exit code and its errors.
 fn written_to(arguments: &[&str], to: impl Into<Stdio>) -> (Option<i32>, String) {
     let mut command = binomesh(arguments);
     let Output { status, stderr, .. } = command.stdout(to).output().unwrap();
@@ -39,7 +39,7 @@ fn data_without_room_is_an_error_and_a_closed_pipe_hides_none() {
 
     let (mut child, listening) = started(&config, &[], Stdio::null());
     let admin = listening.member.admin_socket.display().to_string();
-    // It has nobody to reach.
+    // The node is alone, so the broadcast reaches nobody.
     let broadcast = ["broadcast", "--admin", &admin, "hello"];
     for to in [closed(), full().into()] {
         let (code, text) = written_to(&broadcast, to);
@@ -51,7 +51,7 @@ fn data_without_room_is_an_error_and_a_closed_pipe_hides_none() {
 }
 
 #[tokio::test]
-async fn a_node_goes_on_when_its_log_has_no_room_and_counts_what_it_could_not_say() {
+async fn a_node_goes_on_when_its_log_has_no_room_and_counts_the_lost_lines() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
     let mut command = binomesh(&["run", "--config", &config, "--log", "debug"]);
@@ -80,7 +80,7 @@ async fn a_node_goes_on_when_its_log_has_no_room_and_counts_what_it_could_not_sa
 }
 
 #[test]
-fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
+fn issued_credentials_run_a_node_and_refused_ones_are_in_no_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (ca, home) = (path("ca"), path("h1"));
@@ -106,7 +106,7 @@ fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 
-    // What cannot be written is not issued either.
+    // A certificate that cannot be written is not issued either.
     for (out, taken) in [("file/x", "file/x"), ("h2", "node.pem"), ("h3", "crl.pem")] {
         std::fs::write(path("file"), "").unwrap();
         if out != taken {
@@ -121,7 +121,7 @@ fn what_is_issued_runs_and_what_is_refused_is_in_no_ledger() {
         assert_eq!(listed().lines().count(), 2, "{out}: {}", listed());
         assert!(!Path::new(&out).join("node.pem").is_file(), "{out}");
     }
-    // Nor is a pipe, or a device, replaced.
+    // `ca revoke` does not replace a pipe.
     let pipe = path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
@@ -164,7 +164,7 @@ fn help_without_room_is_an_error_and_a_folder_is_no_input() {
 }
 
 #[test]
-fn what_has_no_length_before_is_pushed_whole_and_a_pipe_is_refused_at_once() {
+fn a_file_without_a_length_is_pushed_whole_and_a_pipe_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
     let (mut child, listening) = started(&config, &[], Stdio::null());
@@ -191,10 +191,10 @@ fn what_has_no_length_before_is_pushed_whole_and_a_pipe_is_refused_at_once() {
 }
 
 #[test]
-fn what_the_environment_says_to_others_stops_nobody() {
+fn variables_for_other_programs_stop_no_command() {
     let dir = tempfile::tempdir().unwrap();
     let config = node(dir.path(), "node-1");
-    // As Kubernetes has it beside a Service called `binomesh`.
+    // Kubernetes sets such variables beside a Service called `binomesh`.
     let mut command = binomesh(&["run", "--config", &config]);
     command.envs([
         ("BINOMESH_SERVICE_HOST", "10.0.0.1"),
@@ -203,10 +203,10 @@ fn what_the_environment_says_to_others_stops_nobody() {
         ("BINOMESH_PORT", "udp://10.0.0.1:7400"),
         ("BINOMESH_PORT_7400_UDP", "udp://10.0.0.1:7400"),
         ("BINOMESH_PORT_7400_UDP_PROTO", "udp"),
-        // And of one called `binomesh-metrics`.
+        // These variables come from a Service called `binomesh-metrics`.
         ("BINOMESH_METRICS_SERVICE_HOST", "10.0.0.2"),
         ("BINOMESH_METRICS_PORT", "tcp://10.0.0.2:9464"),
-        // Emptied by who started it.
+        // The parent process emptied these variables.
         ("BINOMESH_SHAPE", ""),
         ("BINOMESH_PROFILE", ""),
         ("BINOMESH_OTHER", ""),
@@ -228,7 +228,7 @@ fn what_the_environment_says_to_others_stops_nobody() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// The shell that has started it ends at once.
+/// Starts `up` from a shell that ends as soon as `up` is ready.
 fn orphaned(more: &str) -> (std::process::Child, serde_json::Value) {
     let script = format!("\"$0\" up --nodes 1 --json {more} & read line");
     let mut shell = Command::new("sh");
@@ -246,9 +246,9 @@ fn orphaned(more: &str) -> (std::process::Child, serde_json::Value) {
 }
 
 #[test]
-fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
+fn up_ends_with_its_parent_and_says_so_unless_it_is_told_to_go_on() {
     let (shell, event) = orphaned("");
-    // Its streams end when `up` has ended.
+    // `up` holds the streams of the shell, so they end when `up` has ended.
     let output = shell.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("--outlive-parent"), "{text}");
@@ -258,7 +258,7 @@ fn up_ends_with_who_has_started_it_and_says_so_unless_it_is_to_go_on() {
     let (mut shell, event) = orphaned("--outlive-parent");
     shell.wait().unwrap();
     let dir = event["cluster_dir"].as_str().unwrap().to_owned();
-    // It looks twice a second whether it is orphaned.
+    // `up` checks twice a second whether it is orphaned.
     let wait = ["subscribe", "--timeout-seconds", "4", "--cluster", &dir];
     assert_eq!(ran(&wait).status.code(), Some(4));
     assert!(ran(&["status", "--cluster", &dir]).status.success());

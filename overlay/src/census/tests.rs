@@ -83,7 +83,7 @@ fn a_death_leaves_a_rank_vacant() {
 }
 
 #[test]
-fn what_no_vacancy_explains_needs_an_epoch() {
+fn a_newcomer_needs_an_epoch_and_ranks_out_of_order_are_a_disorder() {
     let mut newcomer = root_of_six();
     newcomer.on_size(5, 51, population(3), standing(4, 5, 2), 0, Evidence::Unmet);
     newcomer.recount([7, 5].into_iter());
@@ -95,7 +95,7 @@ fn what_no_vacancy_explains_needs_an_epoch() {
 }
 
 #[test]
-fn who_returns_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
+fn a_returning_member_is_no_newcomer_until_it_has_had_time_to_find_its_rank() {
     let mut census = root_of_six();
     // The member and its child hang under another parent, and are still counted at their old place.
     census.on_size(5, 51, population(4), standing(4, 5, 2), 1, Evidence::Unmet);

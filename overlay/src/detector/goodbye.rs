@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_on_its_way_is_late_for_a_while_whatever_the_counts() {
+    fn messages_under_way_are_late_for_four_beats_even_by_a_corrupted_counter() {
         let mut goodbyes = Goodbyes::new(9, 4);
         goodbyes.enter(goodbye(7, 5), true);
         goodbyes.corrupt(8, u64::MAX);

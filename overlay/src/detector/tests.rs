@@ -175,7 +175,7 @@ fn an_answer_through_another_clears_the_suspect() {
 }
 
 #[test]
-fn who_is_heard_of_through_others_only_is_cut_in_the_end() {
+fn a_peer_that_is_heard_of_only_through_others_is_cut_in_the_end() {
     let mut bed = Bed::new(Planted::NONE);
     for beat in 1..=6 {
         bed.heard(2);
@@ -250,7 +250,7 @@ fn after_a_pause_of_its_own_a_node_asks_what_it_missed() {
 }
 
 #[test]
-fn after_a_pause_of_its_own_a_word_undoes_what_a_node_had_witnessed() {
+fn after_a_pause_of_its_own_one_word_undoes_a_verdict_of_the_nodes_own() {
     let mut bed = Bed::new(Planted::NONE);
     bed.find_down(1);
     let answer = Message::Rumours(vec![Rumour {
@@ -282,7 +282,7 @@ fn one_beat_that_is_late_by_an_eighth_makes_nobody_suspect() {
 }
 
 #[test]
-fn who_owes_an_answer_is_suspected_at_the_next_look() {
+fn a_peer_that_owes_an_answer_is_suspected_at_the_next_look() {
     let mut bed = Bed::new(Planted::NONE);
     // The peer answered the last beat just after it was sent.
     bed.half_beat();
@@ -338,7 +338,7 @@ fn a_look_that_can_wait_finds_nobody() {
 }
 
 #[test]
-fn a_look_waits_neither_for_who_owes_an_answer_nor_for_a_suspect() {
+fn a_look_cannot_wait_while_a_peer_owes_an_answer_or_is_nearly_suspected() {
     let mut bed = Bed::new(Planted::NONE);
     assert!(bed.detector.look_can_wait());
     bed.detector.await_acknowledgement([1].into_iter());
@@ -374,7 +374,7 @@ fn two_deaths_make_a_node_ask_all_its_links() {
 }
 
 #[test]
-fn who_has_asked_after_the_accused_too_believes_at_once() {
+fn in_an_alarm_an_accused_peer_that_has_not_answered_is_down_at_once() {
     for looks in [0, 1] {
         let mut bed = Bed::new(Planted::NONE);
         bed.rumour(2, 7, 10);
@@ -393,7 +393,7 @@ fn who_has_asked_after_the_accused_too_believes_at_once() {
 }
 
 #[test]
-fn who_answers_an_alarm_is_watched_no_longer() {
+fn a_peer_that_answers_an_alarm_is_watched_no_longer() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 7, 10);
     bed.rumour(2, 8, 10);
@@ -409,7 +409,7 @@ fn who_answers_an_alarm_is_watched_no_longer() {
 }
 
 #[test]
-fn alarms_are_rare_whatever_is_said() {
+fn alarms_are_rare_even_under_accusations_without_end() {
     let mut bed = Bed::new(Planted::NONE);
     let mut alarms = 0;
     for peer in 0..100 {
@@ -429,7 +429,7 @@ fn alarms_are_rare_whatever_is_said() {
 }
 
 #[test]
-fn who_has_a_link_to_the_suspect_is_asked_first() {
+fn a_node_with_a_link_to_the_suspect_is_asked_first() {
     let mut bed = Bed::new(Planted::NONE);
     bed.linked_to = [None, Some(3)];
     for _ in 0..2 {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn those_whose_ranks_are_next_to_the_parents_come_first() {
+    fn children_with_ranks_next_to_the_parents_come_first() {
         let [one, two] = [1, 2].map(Order::next_to);
         assert!(one < two && two < Order::deployed(0));
     }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_no_member_any_more_is_remembered_and_the_rest_is_not() {
+    fn former_members_stay_acquaintances_and_other_members_outside_the_new_choice_do_not() {
         let mut known = Acquaintances::new();
         known.meet(1..4, |id| id < 10);
         known.meet([2, 5].into_iter(), |id| [2, 5].contains(&id));

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_helps_the_making_of_the_ring_ends() {
+    fn gathering_ends_at_its_latest_time_though_a_peer_does_not_answer() {
         let (mut node, mut out) = linked();
         for peer in [1, 3, 4] {
             hand(&mut node, peer, clique::Message::listed(7), &mut out);

@@ -68,7 +68,7 @@ mod tests {
     const BEAT: Duration = Duration::from_millis(600);
 
     #[test]
-    fn a_quarter_of_what_a_late_node_sees_counts() {
+    fn a_quarter_of_a_late_nodes_observations_counts() {
         let mut own = Lateness::default();
         let mut counted = |late| {
             let late = Duration::from_millis(late);

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_silent_resolver_holds_up_only_who_knows_no_address() {
+    async fn a_silent_resolver_holds_up_only_a_dial_without_a_known_address() {
         let failure = || {
             Err(DialError::Unresolved {
                 host: "a.example".to_owned(),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_dial_is_not_told() {
+    fn locations_that_nobody_can_dial_are_out_of_bounds() {
         let of = |texts: &[&str]| {
             let said = texts.iter().map(|text| text.parse().expect("a location"));
             Advertised::new(said.collect()).is_within_bounds()

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn hearsay_comes_after_what_the_peer_said() {
+    fn hearsay_comes_after_the_addresses_that_the_peer_itself_told() {
         let mut book = Book::new(4, FORM, Counter::noop());
         assert!(book.authenticate(contact(1, 10)));
         assert!(book.hear(contact(1, 66)));
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn hearsay_neither_empties_nor_displaces_what_was_heard_before() {
+    fn new_hearsay_neither_empties_nor_displaces_the_oldest_hearsay() {
         let empty = Contact {
             addresses: Vec::new(),
             ..contact(1, 1)

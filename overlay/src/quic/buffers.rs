@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_share_a_buffer_and_what_is_begun_moves_to_a_longer_one() {
+    fn short_frames_share_a_buffer_and_a_begun_frame_moves_to_a_longer_one() {
         let (buffers, mut buffer) = (Buffers::default(), Buffer::default());
         let first = frame(&buffers, &mut buffer, 100);
         let second = frame(&buffers, &mut buffer, 100);

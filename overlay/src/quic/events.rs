@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn maintenance_does_not_pass_what_tells_of_its_link() {
+    async fn maintenance_does_not_pass_the_events_of_its_link() {
         let mut bed = bed(64);
         bed.tell_all([packet(0), UP, packet(1)]).await;
         {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_let_go_when_the_transport_stops() {
+    async fn events_that_wait_for_room_are_dropped_when_the_transport_stops() {
         let mut bed = bed(1);
         bed.tell_all([UP]).await;
         for event in [maintenance(1), packet(1)] {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_woken_by_either_queue() {
+    async fn a_waiting_host_is_woken_by_either_queue() {
         for event in [maintenance(1), packet(1)] {
             let bed = bed(64);
             let mut events = bed.events;

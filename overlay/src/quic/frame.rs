@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emitted_parses() {
+    fn emitted_headers_and_contacts_parse() {
         for contacts in [vec![], vec![contact("a")], vec![contact("a"), contact("b")]] {
             let mut out = BytesMut::new();
             assert_eq!(put_header(&mut out, &contacts, 7), contacts.len());

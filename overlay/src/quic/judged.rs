@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_is_judged_again_in_time_and_the_oldest_is_forgotten() {
+    fn a_judged_chain_expires_and_the_oldest_one_is_forgotten() {
         let mut judged = Judged::default();
         judged.insert(peer(0), chain(0), 100);
         assert!(judged.has(peer(0), &chain(0), 99));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_forgiven_takes_no_room_and_of_too_many_who_would_be_first_goes() {
+    fn a_forgiven_peer_takes_no_room_and_of_too_many_the_next_to_be_forgiven_goes() {
         let mut failures = Failures::default();
         failures.note(peer(0), 100);
         failures.note(peer(1), 200);

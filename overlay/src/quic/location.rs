@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_location_is_said_with_its_reason() {
+    fn an_error_says_why_a_text_is_no_location() {
         let long = format!("{}.x:1", "a".repeat(64));
         for (text, problem) in [
             ("localhost", "no port"),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_is_shown_only_where_it_can_be() {
+    fn a_metrics_address_that_a_peer_tells_is_shown_only_if_it_is_plausible() {
         let port = 9;
         let told = |ip: Option<&str>, is_tls| MetricsAddress {
             ip: ip.map(|ip| ip.parse().expect("an address")),

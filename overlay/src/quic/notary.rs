@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_its_bounds_is_malformed() {
+    fn a_signature_beyond_its_bounds_is_malformed() {
         let laid_out = |signature: usize, certificates: &[usize]| {
             let mut bytes = vec![4, 3];
             for length in [signature].iter().chain(certificates) {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_place_is_there_for_whoever_has_many_busy_ones() {
+    fn an_idle_place_goes_even_to_a_sender_with_many_busy_ones() {
         let places = Places::new(3);
         let busy = [(); 2].map(|()| places.take("a").unwrap());
         busy.iter().for_each(|place| place.set_busy(true));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_finds_all_busy_waits_for_one_that_is_not() {
+    async fn a_wait_for_a_place_ends_when_a_busy_place_becomes_idle() {
         use futures_util::FutureExt;
         let places = Places::new(1);
         let first = places.wait(1).await;

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_once_is_merged_in_its_slot() {
+    fn mergeable_frames_are_merged_in_their_slot() {
         let both = |older: &Bytes, newer: &Bytes| Some([&older[..], &newer[..]].concat().into());
         let mut queue = Queue::new(LIMITS);
         for body in ["one", "two"] {

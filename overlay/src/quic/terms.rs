@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_kind_the_next_to_end_counts_and_a_former_one_only_if_it_is_alone() {
+    fn the_next_end_of_each_kind_counts_and_a_past_end_only_without_a_later_one() {
         for (ends, expected) in [
             (&[NOW + 9, NOW + 5][..], NOW + 5),
             (&[NOW - 5, NOW + 9], NOW + 9),

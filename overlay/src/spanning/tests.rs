@@ -105,7 +105,7 @@ fn a_listed_neighbour_that_was_given_up_is_one_again_when_it_can_be_spoken_to() 
 }
 
 #[test]
-fn who_is_complete_tells_its_parent_alone() {
+fn a_node_with_a_complete_subtree_tells_its_parent_alone() {
     let (mut node, mut out) = met();
     let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], false));
@@ -208,7 +208,7 @@ fn of_many_roots_the_best_are_remembered() {
 }
 
 #[test]
-fn who_knows_nobody_waits_for_somebody_once() {
+fn a_node_that_knows_nobody_waits_one_tick_for_a_neighbour() {
     let (mut node, mut out) = (Spanning::new(5, []), Out::new());
     assert_eq!(node.handle(Input::Lost(1), &mut out), Outcome::Nothing);
     let outcome = node.handle(Input::Tick, &mut out);
@@ -216,7 +216,7 @@ fn who_knows_nobody_waits_for_somebody_once() {
 }
 
 #[test]
-fn what_cannot_be_a_claim_and_strangers_without_end_change_nothing() {
+fn invalid_claims_change_nothing_and_strangers_are_bounded() {
     let (mut node, mut out) = met();
     let long: Vec<u32> = (10..10 + Claim::<u32>::MAX_PATH as u32)
         .chain([3])

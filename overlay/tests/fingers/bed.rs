@@ -1,10 +1,10 @@
-//! What the tests of the fingers stand on.
+//! Fixtures of the finger tests: processes, marks and messages.
 
 use binomesh_overlay::fingers::{Fingers, Message, Rules};
 use binomesh_overlay::stamp::{Mark, Stamp};
 use binomesh_overlay::{Changed, Effect, Epoch, Outbox, Placement, Population, Rank};
 
-/// A process that knows its placement; member r is called 100 + r.
+/// A process that knows its placement. The member of rank r has the id 100 + r.
 pub(crate) type Placed = Fingers<u32, Placement<u32>>;
 
 pub(crate) fn population(n: u32) -> Population {

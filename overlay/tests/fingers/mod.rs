@@ -1,4 +1,4 @@
-//! [BMG09] Algorithm 2, and the visits that repair what it built.
+//! [BMG09] Algorithm 2, and the visits that repair its fingers.
 
 mod bed;
 mod rules;

@@ -6,7 +6,7 @@ use binomesh_overlay::{Changed, Outbox, Population};
 
 use super::bed::{mark, on, placed, population, run, sent};
 
-/// The paper's process: nothing proves an entry.
+/// A process as in the paper: its entries carry no marks.
 type Plain = Fingers<u32, ()>;
 
 fn up(level: u8, subject: u32) -> Message<u32, ()> {
@@ -96,7 +96,7 @@ fn alg2_rule_2_up_begets_up_when_it_repeats() {
     on(&mut fingers, 15, up(1, 14));
     on(&mut fingers, 1, down(1, 2));
     assert_eq!(on(&mut fingers, 15, up(1, 14)), [(2, up(2, 14))]);
-    // One that changes the pair introduces both anew.
+    // A message that changes the pair introduces both again.
     assert_eq!(
         on(&mut fingers, 15, up(1, 13)),
         [(2, up(2, 13)), (13, down(2, 2))]

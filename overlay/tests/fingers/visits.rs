@@ -175,7 +175,7 @@ fn without_marks_a_visit_contradicts_nobody() {
     assert_eq!(fingers.counterclockwise()[0], Some(7));
 }
 
-/// Deliver everything that process after process has to say, and what follows.
+/// Lets every process visit its fingers of `level`, and delivers all messages that follow.
 fn visit_all(members: &mut [Placed], level: usize) {
     let mut waiting = Vec::new();
     for (rank, fingers) in members.iter_mut().enumerate() {
@@ -186,8 +186,8 @@ fn visit_all(members: &mut [Placed], level: usize) {
                 .map(|(to, m)| (from, to, m)),
         );
     }
-    // A question, its answer, a search, what it found, and one introduction per
-    // level above.
+    // At most ten steps: a question, its answer, a search, its result, and one introduction for
+    // each level above.
     for _ in 0..10 {
         for (from, to, message) in std::mem::take(&mut waiting) {
             let answers = on(&mut members[to as usize - 100], from, message);
@@ -217,7 +217,7 @@ fn visits_to_each_level_in_turn_repair_every_link() {
             let [ahead, behind] = &mut tables;
             let entries = ahead.iter_mut().zip(behind).enumerate();
             for (level, (ahead, behind)) in entries.take(levels) {
-                // Level 0 is the ring; above it some are wrong, some missing.
+                // Level 0 is the ring. Above it some entries are wrong and some are missing.
                 let is_wrong = level > 0 && (rank + level as u32).is_multiple_of(3);
                 let is_missing = level > 0 && (rank + level as u32) % 3 == 1;
                 let shift = if is_wrong { wrong } else { 0 };

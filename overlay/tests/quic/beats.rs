@@ -27,8 +27,8 @@ async fn a_beat_arrives_or_is_said_to_have_no_link() {
         let received = (b.id(), PlainClass::Maintenance, beat.clone());
         assert_eq!(a.received().await, received);
     }
-    // What the other end's process answers is a sign of its life; one answer is
-    // for two beats at least, and the link itself needs no more than a few.
+    // An acknowledgement by the other process is a sign of its life. One acknowledgement covers
+    // about two beats, and the link itself causes only a few of them.
     eventually("acknowledgements", || {
         b.transport.acknowledgements(a.id()) >= Some(before + 15)
     })
@@ -43,7 +43,7 @@ async fn beats_that_find_no_room_displace_older_ones_and_are_counted() {
     b.knows(&a);
     b.transport.connect(a.id());
     b.until_up(a.id()).await;
-    // Nothing is sent before this task waits.
+    // The transport sends nothing before this task waits.
     for _ in 0..100 {
         assert!(b.transport.beat(a.id(), &[7; 200]));
     }
@@ -78,7 +78,7 @@ async fn signs_of_life_and_slots_do_not_wait_behind_packets_that_the_host_has_no
     a.knows(&b);
     a.transport.connect(b.id());
     b.until_up(a.id()).await;
-    // b's host takes nothing more: packets fill all the room that they have.
+    // The host of b takes no more events, so packets fill all the room that packets have.
     let fill = || {
         let _ = a.transport.send(b.id(), packet(&[7; 1000]));
         b.meter.read("host_waits_total", "") > 0

@@ -1,4 +1,4 @@
-//! What the tests stand on: authorities, nodes and counters.
+//! Fixtures of the transport tests: authorities, nodes and counters.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -208,7 +208,7 @@ impl Node {
         next.expect("an event in time").expect("open")
     }
 
-    /// The first event that `wanted` takes; earlier ones are dropped.
+    /// The first event that `wanted` takes. Earlier events are dropped.
     pub(crate) async fn until<T>(
         &mut self,
         mut wanted: impl FnMut(TransportEvent) -> Option<T>,
@@ -239,7 +239,7 @@ impl Node {
     }
 }
 
-/// Wait until `is_true`; for what no event tells.
+/// Waits until `is_true`, for conditions that no event tells.
 pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let waiting = async {
         while !is_true() {
@@ -273,7 +273,7 @@ pub(crate) fn frame(class: Class, body: &[u8]) -> Frame {
     }
 }
 
-/// Counters by name and `reason` or `class`; each node has its own.
+/// Counters by name and `reason` or `class`. Each node has a meter of its own.
 #[derive(Clone, Default)]
 pub(crate) struct Meter {
     counters: Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>,

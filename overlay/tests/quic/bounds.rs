@@ -1,4 +1,4 @@
-//! What happens at the bounds of a transport, and the counter that tells.
+//! The bounds of a transport: the behaviour at each bound, and the counter that shows it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn one_link_too_many_is_refused_as_busy() {
     };
     assert_eq!(c.next().await, busy);
     assert!(a.meter.read(FAILURES, "busy") >= 1);
-    // Nor does it dial one more itself.
+    // Node a does not dial another peer itself either.
     a.knows(&c);
     a.transport.send(c.id(), packet(b"x")).expect("queued");
     let no_room = TransportEvent::DialFailed {
@@ -179,7 +179,7 @@ async fn large_bodies_wait_for_streams_and_for_room_and_all_arrive() {
             .send(b.id(), packet(&vec![7; BODY]))
             .expect("queued");
     }
-    // b's host does not look: the first body holds the room that the second needs.
+    // The host of b takes no events, so the first body holds the room that the second needs.
     let waits = || b.meter.read("assembly_waits_total", "") >= 1;
     eventually("a body waits for room", waits).await;
     let waits = || a.meter.read("large_waits_total", "") >= 1;
@@ -252,15 +252,16 @@ async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_ot
         let meter = &meter;
         move || meter.read("assembly_waits_total", "") == count
     };
-    // A second one of the same peer waits for the first and takes nothing of the others'.
+    // The second body of a peer waits for the first body of this peer and takes no room of other
+    // peers.
     let _open = [begin_body(&links[0]).await, begin_body(&links[0]).await];
     eventually("the second waits", waits(1)).await;
-    // Of the next one too, so the first has room.
+    // The second body of the next peer waits too, so only the first bodies have room.
     let mut second = [begin_body(&links[1]).await, begin_body(&links[1]).await];
     eventually("one of the second peer waits", waits(2)).await;
     let _third = begin_body(&links[2]).await;
     eventually("the third peer's waits", waits(3)).await;
-    // Nobody waits for the end of a link that is gone.
+    // Nobody waits for the body of a link that is gone.
     links[2].connection.close(9_u32.into(), b"");
     a.until(|event| {
         matches!(event, TransportEvent::LinkDown { peer, .. } if peer == id("y")).then_some(())
@@ -295,7 +296,8 @@ async fn a_body_that_takes_too_long_closes_the_link_if_others_wait_for_its_room(
     });
     let slow = greeted(&authority, "slow", &a).await;
     let mut stream = begin_body(&slow).await;
-    // A byte now and then; it goes on for longer than the limit, and nobody minds.
+    // The peer sends a byte now and then, for longer than the limit. No other body waits for room,
+    // so the link stays.
     for _ in 0..30 {
         stream.write_all(b"x").await.expect("not refused");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -337,9 +339,9 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
         let raw = Raw::connect_from(endpoint.clone(), Some(papers), to).await;
         raw.expect("connected")
     };
-    // Both connections have one source address, so `a` takes them for one process.
+    // The two connections have the same source address, so `a` takes them for one process.
     let (first, second) = (connect().await, connect().await);
-    // The later of two attempts wins, whichever comes first.
+    // The dial with the greater number wins, even if it comes first.
     let [mut late, mut early] = [hello(1); 2];
     (late[5], early[5]) = (5, 4);
     first.greet(&late).await.expect("an ack");
@@ -350,7 +352,7 @@ async fn a_superfluous_connection_whose_peer_does_not_take_leave_is_closed() {
     };
     assert_eq!(close.error_code.into_inner(), 6, "too slow");
     assert!(first.connection.close_reason().is_none());
-    // The host hears nothing of it, only of the end of the link.
+    // The host hears only of the end of the link, and nothing of the superfluous connection.
     let peer = id("raw");
     assert_eq!(a.next().await, TransportEvent::LinkUp { peer, boot: 1 });
     first.connection.close(9_u32.into(), b"");
@@ -371,13 +373,13 @@ async fn events_are_bounded_by_their_bytes() {
         let sent = a.transport.send(b.id(), packet(&vec![7; BODY]));
         sent.expect("queued");
     }
-    // Two frames with their headers are more than two bodies.
+    // Two frames with their headers are longer than two bodies.
     let waits = || b.meter.read("host_waits_total", "") >= 1;
     eventually("a reader waits for the host", waits).await;
     for _ in 0..6 {
         assert_eq!(b.received().await.2.len(), BODY);
     }
-    // One that is longer than all of it passes.
+    // A frame that is longer than the whole bound passes.
     a.transport
         .send(b.id(), packet(&vec![7; 5 * BODY]))
         .expect("queued");
@@ -395,7 +397,8 @@ async fn made_up(count: usize) -> Vec<Vec<u8>> {
         let mut packet = vec![0; 2048];
         let (length, _) = sink.recv_from(&mut packet).await.expect("a packet");
         packet.truncate(length);
-        // Long header, version, length and bytes of the connection's id.
+        // Behind the first byte and the version stand the length and the bytes of the connection's
+        // id.
         let is_new = packets.iter().all(|other| other[5..14] != packet[5..14]);
         dialler.abort();
         if is_new {
@@ -415,7 +418,7 @@ async fn diallers_that_do_not_exist_leave_room_for_those_that_do() {
         let from = from.expect("a socket");
         from.send_to(&packet, a.address()).await.expect("sent");
     }
-    // Two have begun a handshake, the others were asked to show themselves.
+    // Two diallers have begun a handshake. The other six were asked to prove their address.
     let retried = || a.meter.read("handshakes_retried_total", "") == 6;
     eventually("six are asked to try again", retried).await;
     b.knows(&a);

@@ -1,4 +1,4 @@
-//! Links that are dead though QUIC has not given them up, and those that only seem so.
+//! Links in doubt: dead links that QUIC has not given up yet, and live links that only seem dead.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 use crate::bed::{Authority, Meter, Node, PATIENCE, eventually, id, packet};
 use crate::raw::{Raw, hello};
 
-/// Far beyond the end of a test: QUIC gives no link up.
+/// Longer than any test, so that QUIC gives no link up.
 const NEVER: Duration = Duration::from_secs(600);
 
 fn patient(limits: &mut Limits) {
@@ -67,7 +67,8 @@ async fn replaced(node: &mut Node, peer: &str) {
     assert_eq!(node.next().await, TransportEvent::LinkUp { peer, boot: 1 });
 }
 
-/// Whoever dialled it, and whoever doubts it: both ends keep the same new connection.
+/// Both ends keep the same new connection, whichever end dialled the old link and whichever end
+/// doubts it.
 #[tokio::test]
 async fn a_silent_link_in_doubt_is_replaced_at_both_ends_at_once() {
     let authority = Authority::new("one");
@@ -82,7 +83,7 @@ async fn a_silent_link_in_doubt_is_replaced_at_both_ends_at_once() {
         let mut nodes = ["a", "c"].map(|name| {
             let mut config = authority.config(name);
             patient(&mut config.limits);
-            // Whoever waited for a drain would be late.
+            // A node that waited for the drain of the old link would be too late for this test.
             config.limits.drain_timeout = NEVER;
             Node::start(config)
         });
@@ -120,8 +121,8 @@ async fn a_silent_link_in_doubt_is_replaced_at_both_ends_at_once() {
     }
 }
 
-/// Its clock may be ahead of that of its former life or behind it: then it is shown that
-/// life, and goes on above it.
+/// The new life's boot may be above or below the boot of the former life. If it is below, the node
+/// is shown the former life and continues with a boot above that.
 #[tokio::test]
 async fn a_restart_without_the_former_secret_is_found_by_a_dial_beside() {
     for boot in [6, 4] {
@@ -134,7 +135,7 @@ async fn restart_with(boot: u64) {
     let mut config = authority.config("a");
     patient(&mut config.limits);
     let mut a = Node::start(config);
-    // The first process runs in a runtime of its own, which dies without a word.
+    // The first process runs in a runtime of its own, which ends without a goodbye.
     let process = tokio::runtime::Runtime::new().expect("a runtime");
     let first = {
         let _entered = process.enter();
@@ -173,9 +174,10 @@ async fn restart_with(boot: u64) {
     assert_eq!(a.meter.read("questions_total", ""), 0, "it is silent");
 }
 
-/// At another address, where only the silence of the holder tells that it has moved.
+/// The second process has another address. Only the silence of the old link tells that the first
+/// process is gone.
 #[tokio::test]
-async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
+async fn no_question_is_asked_over_a_link_in_doubt() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     patient(&mut config.limits);
@@ -191,8 +193,8 @@ async fn nobody_asks_over_a_link_in_doubt_who_is_there() {
     a.until_up(id("b")).await;
     let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
     died.await.expect("dead");
-    // What it has sent may still be on its way, and would end the doubt: a dial beside takes
-    // long enough for that.
+    // Datagrams of the dead process may still be under way, and they would end the doubt. The dials
+    // beside the link take longer than these datagrams.
     eventually("it is dialled again", || {
         a.transport.doubt(id("b"));
         a.meter.read("dials_total", "") >= 3
@@ -214,7 +216,7 @@ struct Process {
     transport: Transport,
     meter: Meter,
     address: SocketAddr,
-    /// What is sent here is waited for by the whole process.
+    /// The whole process blocks on each receiver that it gets here, until the sender is dropped.
     pauses: tokio::sync::mpsc::UnboundedSender<mpsc::Receiver<()>>,
 }
 
@@ -247,7 +249,7 @@ impl Process {
         }
     }
 
-    /// Stop it until what is returned is dropped.
+    /// Stops the process until the returned sender is dropped.
     fn pause(&self) -> mpsc::Sender<()> {
         let (resume, pause) = mpsc::channel();
         self.pauses.send(pause).expect("running");
@@ -266,7 +268,7 @@ async fn a_link_that_is_heard_again_stays_though_it_was_dialled_beside() {
     a.transport.connect(id("c"));
     a.until_up(id("c")).await;
     let acked = || a.transport.acknowledgements(id("c")).expect("linked");
-    // Until nothing is under way that would end the doubt at once.
+    // Wait until no datagram is under way that would end the doubt at once.
     let before = acked();
     a.transport.send(id("c"), packet(b"one")).expect("queued");
     eventually("an answer", || acked() > before).await;
@@ -304,7 +306,7 @@ async fn a_doubt_about_a_peer_without_a_link_dials_nobody() {
 async fn a_dialler_that_moves_keeps_its_link() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
-    // Nothing is looked at but with the host's beat.
+    // With this setting the transport looks at addresses only when the host's beat asks for it.
     config.limits.link_idle = Duration::from_secs(3600);
     let mut a = Node::start(config);
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
@@ -333,10 +335,10 @@ async fn a_dialler_that_moves_keeps_its_link() {
 }
 
 #[tokio::test]
-async fn a_node_that_stops_says_so_to_whoever_dials_it() {
+async fn a_stopping_node_says_so_to_its_diallers() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
-    // Somebody does not take leave, so that stopping takes its time.
+    // The raw peer does not take leave, so the stop lasts this long.
     config.limits.drain_silence = Duration::from_secs(5);
     let mut a = Node::start(config);
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;

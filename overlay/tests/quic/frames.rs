@@ -1,4 +1,4 @@
-//! Frames that are refused, and nobody else suffers.
+//! Frames that are refused, while other peers are served all the same.
 
 use binomesh_overlay::quic::{DownReason, RefusedFrame, TransportEvent};
 use quinn::SendStream;
@@ -6,11 +6,11 @@ use quinn::SendStream;
 use crate::bed::{Authority, id, packet};
 use crate::raw::{Raw, hello};
 
-/// One with a body of one byte.
+/// A frame with a body of one byte.
 const FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 1, b'x'];
 
-/// Write `stream` raw on a link of its own; the link must go down for `reason`,
-/// counted, while another peer is served.
+/// Writes `stream` on the link of a raw client. This link must go down for `reason`, the refusal
+/// must be counted, and another peer must still be served.
 async fn refuses(stream: &[u8], finish: bool, reason: RefusedFrame, label: &str) {
     let authority = Authority::new("one");
     let (mut a, mut b) = (authority.start("a"), authority.start("b"));
@@ -43,7 +43,7 @@ async fn refuses(stream: &[u8], finish: bool, reason: RefusedFrame, label: &str)
 
 #[tokio::test]
 async fn an_oversized_frame_is_refused_by_its_header() {
-    // Maintenance bodies end at 64 KiB, whatever follows.
+    // A maintenance body has at most 64 KiB. The header alone shows that this one is longer.
     let stream = [1, 1, 0, 0, 0, 0, 1, 0, 1];
     refuses(&stream, false, RefusedFrame::Oversized, "oversized").await;
     let stream = [4, 1, 0, 0, 0, 1, 0, 0, 1];
@@ -59,7 +59,7 @@ async fn a_truncated_frame_is_refused() {
 const LARGE: u8 = 4;
 const PACKETS: u8 = 3;
 
-/// A good frame on such a stream is received; then the rest of the stream is refused.
+/// A good frame on a stream with this tag is received. Then the rest of the stream is refused.
 async fn refuses_after_a_frame(
     tag: u8,
     reason: RefusedFrame,

@@ -1,4 +1,4 @@
-//! Who gets a link, and who gets nowhere.
+//! Peers that get a link, and peers that are refused.
 
 use binomesh_overlay::quic::{DialError, PlainClass, TransportEvent};
 use rcgen::{SanType, SerialNumber, date_time_ymd};

@@ -1,4 +1,4 @@
-//! Identities that cannot be used say why.
+//! An identity that cannot be used is refused with its reason.
 
 use binomesh_overlay::quic::{Identity, IdentityError, SubjectError};
 use rcgen::date_time_ymd;

@@ -45,9 +45,8 @@ async fn simultaneous_dials_leave_one_link_and_lose_nothing() {
             let in_order: Vec<u8> = (0..50).collect();
             assert_eq!(got, [&in_order[..]; 3], "round {round}");
         }
-        // One connection, the same for both; where both dials came through, the
-        // one by the greater id. Nobody had to dial again for that, or lost the
-        // link on the way.
+        // Both nodes keep the same connection. If both dials succeeded, they keep the dial by the
+        // greater id. No node had to dial again, and no node lost the link meanwhile.
         let total = |name| a.meter.read(name, "") + b.meter.read(name, "");
         let agreed = || {
             let (greater, lesser) = if a.id() > b.id() { (&a, &b) } else { (&b, &a) };
@@ -79,7 +78,7 @@ async fn a_restart_is_noticed_long_before_the_idle_timeout() {
     config.limits.idle_timeout = Duration::from_secs(600);
     let mut a = Node::start(config);
 
-    // The first process runs in a runtime of its own, which dies without a word.
+    // The first process runs in a runtime of its own, which ends without a goodbye.
     let process = tokio::runtime::Runtime::new().expect("a runtime");
     let mut config = authority.config("b");
     config.limits.idle_timeout = Duration::from_secs(600);
@@ -125,7 +124,7 @@ async fn a_node_that_stops_does_not_wait_for_the_dead() {
     a.until_up(id("b")).await;
     let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
     died.await.expect("dead");
-    // Long before the idle timeout of the link, too.
+    // The stop ends long before the idle timeout of the link as well.
     let closed = tokio::time::timeout(Duration::from_secs(5), a.transport.close()).await;
     assert!(closed.is_ok(), "still waiting");
 }
@@ -150,7 +149,7 @@ async fn an_introduction_is_enough_to_dial() {
         .expect("queued");
     c.until_up(a.id()).await;
     a.until_up(c.id()).await;
-    // What a says of itself is what b heard of it.
+    // The contact has the name and the address that a told of itself.
     let contact = c.transport.contact(a.id()).expect("known");
     assert_eq!(
         (contact.name.as_str(), contact.addresses),
@@ -174,7 +173,7 @@ async fn hearsay_is_tried_when_the_known_address_fails() {
     a.transport.connect(b.id());
     b.until_up(a.id()).await;
     b.knows(&c);
-    // Nobody listens where c was told to look.
+    // Nobody answers at the address that c is configured with.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     c.knows_at(a.id(), silent.local_addr().expect("an address"));
     let mut introduction = slot(1, b"meet a");
@@ -206,7 +205,7 @@ async fn ipv6_and_dual_stack_work() {
     v4.transport.connect(b.id());
     a.until_up(b.id()).await;
     v4.until_up(b.id()).await;
-    // b is bound to no particular address: it is known by where it is seen.
+    // b is bound to no particular address, so a peer knows b by the address that the peer sees.
     b.transport.send(v4.id(), packet(b"4")).expect("queued");
     assert_eq!(v4.received().await.2, b"4".as_slice());
     b.until_up(v4.id()).await;
@@ -215,7 +214,7 @@ async fn ipv6_and_dual_stack_work() {
         contact.addresses,
         [SocketAddr::from(([127, 0, 0, 1], port))]
     );
-    // Dialled over IPv4 from the dual-stack socket.
+    // b dials over IPv4 from its dual-stack socket.
     let v4_contact = b.transport.contact(v4.id()).expect("known");
     assert_eq!(v4_contact.addresses, [v4.address()]);
     let mut other = authority.start("other");
@@ -242,13 +241,13 @@ async fn an_unclaimed_link_ends_when_both_sides_are_idle() {
         });
         assert_eq!(reason.await, DownReason::Idle);
     }
-    // It comes back when it is needed.
+    // The link comes back when a node needs it.
     b.transport.send(a.id(), packet(b"again")).expect("queued");
     assert_eq!(a.received().await.2, b"again".as_slice());
 }
 
 #[tokio::test]
-async fn what_was_sent_before_the_close_arrives() {
+async fn frames_sent_before_the_close_arrive() {
     let authority = Authority::new("one");
     let (mut a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);

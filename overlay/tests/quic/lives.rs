@@ -17,7 +17,7 @@ fn life(authority: &Authority, name: &str, boot: u64) -> TransportConfig {
     config
 }
 
-/// One that dies with its runtime, without a word.
+/// A node in a runtime of its own. When the runtime ends, the node dies without a goodbye.
 fn mortal(config: TransportConfig) -> (Runtime, Node) {
     let runtime = Runtime::new().expect("a runtime");
     let node = {
@@ -32,7 +32,7 @@ async fn kill(process: Runtime) {
     died.await.expect("dead");
 }
 
-/// Dial `to` and wait for the end of that.
+/// Dials `to` and waits for the result.
 async fn dial(from: &mut Node, to: &Node) -> Result<u64, DialError> {
     from.knows(to);
     from.transport.connect(to.id());
@@ -54,7 +54,7 @@ fn linked(node: &Node) -> Vec<(u64, SocketAddr)> {
     links.map(|link| (link.boot, link.address)).collect()
 }
 
-/// Whatever the numbers are: also of the same boot, as of a copied state folder.
+/// The boots do not matter. Two processes have the same boot if a state folder was copied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_starting_process_stays_outside_until_the_linked_one_is_gone() {
     let authority = Authority::new("one");
@@ -70,7 +70,7 @@ async fn a_starting_process_stays_outside_until_the_linked_one_is_gone() {
         };
         let dialled = dial(&mut second, &p).await;
         assert_eq!(dialled, Err(refused.clone()));
-        // It tries on, in vain.
+        // It dials again and is refused again.
         assert_eq!(next_dial(&mut second, &p).await, Err(refused));
         assert_eq!(linked(&p), [(boot, first.address())]);
         assert!(p.meter.read("duplicates_total", "") >= 2);
@@ -84,7 +84,7 @@ async fn a_starting_process_stays_outside_until_the_linked_one_is_gone() {
     }
 }
 
-/// The peer that is greeted has no link to the first, and knows where it was.
+/// The greeted peer has no link to the first process, but it knows the address of that process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_lives_elsewhere_is_found_without_a_link() {
     let authority = Authority::new("one");
@@ -101,7 +101,8 @@ async fn a_process_that_lives_elsewhere_is_found_without_a_link() {
     tokio::time::timeout(PATIENCE, admitted).await.expect("in");
 }
 
-/// It waits for a peer that does not take leave, and is known to be where it was.
+/// The stopping process waits for a peer that does not take leave, and other peers still know its
+/// address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stops_keeps_nobody_outside() {
     let authority = Authority::new("one");
@@ -186,7 +187,8 @@ async fn an_older_life_is_shown_the_newer_one_and_goes_on_above_it() {
     assert!(p.meter.read("lives_outdated_total", "") >= 2);
 }
 
-/// Each process has two addresses, and dials the other where that does not dial from.
+/// Each process has two addresses. It dials the address of the other process from which that
+/// process does not dial.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_process_at_two_addresses_is_no_duplicate() {
     let authority = Authority::new("one");
@@ -223,7 +225,7 @@ async fn one_process_at_two_addresses_is_no_duplicate() {
     assert!(both > 0, "no two dials met");
 }
 
-/// Nothing is made of a number that nobody has signed.
+/// A boot that no signed statement proves has no effect on other processes.
 #[tokio::test]
 async fn bare_numbers_raise_stop_and_displace_nothing() {
     let authority = Authority::new("one");
@@ -248,7 +250,7 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
     assert_eq!(ack.expect("an ack")[3], 0, "a Hello");
     let boot = p.until_up(id("x")).await;
     assert_eq!(boot, u64::MAX - 1);
-    // It answers no question, so the honest process is admitted with its number.
+    // The raw client answers no question, so the honest process is admitted with its smaller boot.
     let mut x = Node::start(life(&authority, "x", 5));
     dial(&mut x, &p).await.expect("a link");
     assert_eq!(p.until_up(id("x")).await, 5);
@@ -261,7 +263,8 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
     assert!(x.events.try_recv().is_none());
 }
 
-/// A liar shows a member a true statement of its own, and says that somebody lives it.
+/// A liar shows a member a true statement that the member has signed, and claims that another
+/// process lives that life.
 #[tokio::test]
 async fn nobody_is_ended_by_hearsay() {
     let authority = Authority::new("one");
@@ -275,7 +278,8 @@ async fn nobody_is_ended_by_hearsay() {
     x.transport.join();
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let nobody = nobody.local_addr().expect("an address");
-    // A process of an older life there does not count either, nor this one itself.
+    // At the claimed address a process of an older life does not count, and neither does the member
+    // itself.
     let older = Node::start(life(&authority, "x", 4));
     for address in [nobody, older.address(), x.address()] {
         let papers = authority.issue_to("liar").der();

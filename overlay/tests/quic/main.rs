@@ -1,5 +1,5 @@
-//! The transport over real sockets on the loopback interface: links, queues and
-//! introductions, and peers that must get nowhere.
+//! The transport over real sockets on the loopback interface: links, queues, introductions, and
+//! peers that must be refused.
 
 mod beats;
 mod bed;

@@ -1,5 +1,5 @@
-//! Peers that are configured by DNS names: those of this host, which every resolver knows, and
-//! one that none does (RFC 6761, 6.4).
+//! Peers that are configured by DNS names: names of this host, which every resolver knows, and a
+//! reserved name that no resolver knows (RFC 6761, 6.4).
 
 use binomesh_overlay::quic::{DialError, Location, TransportEvent};
 
@@ -76,7 +76,7 @@ async fn others_are_told_the_addresses_of_an_advertised_name() {
         !own.addresses.is_empty()
     })
     .await;
-    // Greeted by it, the other one learns where it says that it is.
+    // The greeting of c tells node a the advertised addresses of c.
     c.knows(&a);
     c.transport.connect(a.id());
     c.until_up(a.id()).await;

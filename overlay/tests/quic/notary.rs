@@ -1,4 +1,4 @@
-//! What is signed by one node's key is believed by another, and nothing else is.
+//! A node believes a signature by the key of the origin, and nothing else.
 
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
 use rcgen::{KeyPair, SerialNumber, date_time_ymd};
@@ -27,7 +27,7 @@ fn a_signature_stands_for_one_origin_and_one_content() {
         let other = reader.verify(id("z"), id("b"), &DIGEST, &signature);
         assert_eq!(other, Err(Forged::OtherSigner(id("a"))));
     }
-    // By another key, with the certificate of `a`.
+    // A signature by the key of `b`, with the certificate of `a`.
     let by_b = signs(&b).sign(&DIGEST).expect("signed");
     let chain = |signature: &[u8]| {
         let length = usize::from(signature[2]) << 8 | usize::from(signature[3]);
@@ -39,7 +39,7 @@ fn a_signature_stands_for_one_origin_and_one_content() {
     assert_eq!(refused, Err(Forged::Content));
 }
 
-/// Whatever is damaged, it is an error and no panic.
+/// Damage at any byte is an error and no panic.
 #[test]
 fn a_damaged_signature_is_not_believed() {
     let authority = Authority::new("one");
@@ -49,7 +49,8 @@ fn a_damaged_signature_is_not_believed() {
     for at in 0..signature.len() {
         let mut damaged = signature.to_vec();
         damaged[at] ^= 0x21;
-        // Each over a link of its own: one link may not have so many judged.
+        // Each signature comes over a link of its own, because one link may not have so many chains
+        // judged.
         let from = id(&at.to_string());
         for bytes in [&damaged, &signature[..at]] {
             let refused = reader.verify(from, id("a"), &DIGEST, bytes);
@@ -59,8 +60,8 @@ fn a_damaged_signature_is_not_believed() {
     assert_eq!(reader.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
 }
 
-/// What fits nothing is not worth remembering, and a signer has one chain, so nobody can
-/// fill the memory alone.
+/// A chain whose signature does not fit is not remembered, and each signer has one remembered
+/// chain. So no signer can fill the memory alone.
 #[test]
 fn a_chain_is_remembered_once_a_signature_fits_and_the_last_one_of_each_signer() {
     let authority = Authority::new("one");
@@ -88,12 +89,12 @@ fn a_chain_is_remembered_once_a_signature_fits_and_the_last_one_of_each_signer()
     }
 }
 
-/// Its names fit and its signatures do, but for one. Each costs some verifications, so a
-/// link has only so many of them.
+/// In a made-up chain all names fit, and all signatures but one. Each such chain costs some
+/// verifications, so a link has only a limited number of them.
 #[test]
 fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
     let ours = Authority::new("one");
-    // The last one is remembered.
+    // The reader remembers the chain that it refused last, so two chains take turns.
     let forged = [made_up("a"), made_up("a")];
     let good = signs(&ours.identity("b")).sign(&DIGEST).expect("signed");
     let mut reader = signs(&ours.identity("c"));
@@ -115,16 +116,17 @@ fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
         }
     }
     assert_eq!(judged + unjudged, 1001);
-    // One more for each second that this took.
+    // One more chain is judged for each second that the loop takes.
     assert!((17..200).contains(&judged), "{judged}");
     assert_eq!(verify("liar", "b", &good), (Ok(()), judged));
-    // One that has not been refused yet: of the two either may be the last that was.
+    // A third chain is needed: either of the first two may be the chain that was refused last.
     let (elsewhere, now) = verify("another", "a", &made_up("a"));
     assert!(matches!(elsewhere, Err(Forged::Certificate(_))));
     assert_eq!(now, judged + 1);
 }
 
-/// As those of a member that this node's lists revoke and its neighbours' do not yet.
+/// Such chains come from a member that this node's lists revoke and its neighbours' lists do not
+/// revoke yet.
 #[test]
 fn a_chain_that_is_refused_again_and_again_uses_up_no_link() {
     let ours = Authority::new("one");
@@ -144,7 +146,7 @@ fn a_chain_that_is_refused_again_and_again_uses_up_no_link() {
     assert_eq!(verified, Ok(()));
 }
 
-/// A signature by a chain of an authority of the liar's own.
+/// A signature with a chain of the liar's own authority.
 fn made_up(name: &str) -> bytes::Bytes {
     let authority = Authority::new("one");
     let paper = authority.issue_to(name);
@@ -179,7 +181,7 @@ fn only_a_certificate_that_holds_now_is_believed() {
     assert!(is_of_certificate(refused));
 }
 
-/// The signature is by the certificate's own key, so its time alone refuses it.
+/// The signature fits the certificate's key, so only the certificate's dates can refuse it.
 #[test]
 fn a_certificate_that_has_expired_or_is_not_valid_yet_is_not_believed() {
     let ours = Authority::new("one");
@@ -240,7 +242,7 @@ fn every_kind_of_key_signs_but_a_chain_that_is_too_long_does_not() {
     assert_eq!((quiet.sign_life(1), quiet.sign_goodbye(1)), (None, None));
 }
 
-/// Each statement is believed for its purpose, its peer and its boot, and for no other.
+/// Each statement is believed for its purpose, its peer and its boot only.
 #[test]
 fn lives_and_goodbyes_are_signed_without_signatures_and_never_taken_for_each_other() {
     let authority = Authority::new("one");

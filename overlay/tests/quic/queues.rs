@@ -1,4 +1,4 @@
-//! What waits for a peer: slots, bounds, and who hears of room.
+//! Frames that wait for a peer: slots, bounds, and the event that tells of room.
 
 use binomesh_overlay::quic::{Frame, SendError, TransportEvent};
 
@@ -9,7 +9,7 @@ async fn over_the_wire_the_newest_of_a_slot_comes_in_its_old_place() {
     let authority = Authority::new("one");
     let (a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);
-    // All are queued before the dial can have succeeded.
+    // All frames are queued before the dial can succeed.
     for (kind, body) in [(1, b"old"), (2, b"two"), (1, b"new")] {
         a.transport.send(b.id(), slot(kind, body)).expect("queued");
     }
@@ -30,7 +30,8 @@ async fn a_full_queue_says_so_and_later_that_there_is_room() {
     a.transport.connect(b.id());
     a.until_up(b.id()).await;
 
-    // b's host does not look: its readers wait, its windows fill, a's queue too.
+    // The host of b takes no events: b's readers wait, its windows fill, and then a's queue fills
+    // too.
     let body = vec![0; 32 << 10];
     let mut sent = 0;
     loop {
@@ -61,7 +62,7 @@ async fn a_full_queue_says_so_and_later_that_there_is_room() {
     assert!(b.meter.read("host_waits_total", "") >= 1);
 }
 
-/// Short parts are written together, long ones by themselves.
+/// Short parts are written together, long parts by themselves.
 #[tokio::test]
 async fn frames_of_all_lengths_come_whole_and_in_order() {
     let authority = Authority::new("one");
@@ -69,7 +70,7 @@ async fn frames_of_all_lengths_come_whole_and_in_order() {
     a.knows(&b);
     let lengths = [0, 1, 1023, 1024, 1025, 70_000];
     let mut sent = Vec::new();
-    // Twice: all wait for the dial, and then some go one by one.
+    // In the first round all frames wait for the dial. In the second round some go one by one.
     for round in 0..2_u8 {
         for (place, (head, payload)) in lengths
             .into_iter()
@@ -92,9 +93,9 @@ async fn frames_of_all_lengths_come_whole_and_in_order() {
     }
 }
 
-/// What waits for the dial in one slot comes as one frame that says both.
+/// Frames of one slot that wait for the dial arrive as one frame with the contents of all.
 #[tokio::test]
-async fn what_is_told_once_is_merged_while_it_waits() {
+async fn mergeable_frames_are_merged_while_they_wait() {
     let authority = Authority::new("one");
     let (a, mut b) = (authority.start("a"), authority.start("b"));
     a.knows(&b);
@@ -131,7 +132,7 @@ async fn sends_that_cannot_succeed_are_errors_at_once() {
 }
 
 #[tokio::test]
-async fn a_failed_dial_drops_what_waits_and_says_so() {
+async fn a_failed_dial_drops_the_waiting_frames_and_says_so() {
     let authority = Authority::new("one");
     let (mut a, b) = (authority.start("a"), authority.start("b"));
     a.knows_at(id("c"), b.address());

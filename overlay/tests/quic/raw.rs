@@ -1,5 +1,5 @@
-//! A raw QUIC client that believes every server and need not behave: what is
-//! tested is the server's own judgement. The tests of the node use it too.
+//! A raw QUIC client that trusts every server and need not follow the protocol, so that the tests
+//! see the server's own judgement. The tests of the node use this client too.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A certificate and its key.
 pub(crate) type Papers = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-/// A client that is connected, and as yet in no way greeted.
+/// A client that is connected and has not greeted yet.
 pub(crate) struct Raw {
-    // Kept so that the connection has its driver, and to move it.
+    // Kept because it drives the connection, and to move the client to another port.
     endpoint: Endpoint,
     pub(crate) connection: Connection,
 }
@@ -37,7 +37,7 @@ impl Raw {
         Self::connect_from(endpoint.expect("a socket"), papers, to).await
     }
 
-    /// Connect from this endpoint: all its connections have one address.
+    /// Connects from this endpoint. All connections of an endpoint have one address.
     pub(crate) async fn connect_from(
         endpoint: Endpoint,
         papers: Option<Papers>,
@@ -72,7 +72,7 @@ impl Raw {
         self.endpoint.rebind(socket).expect("moved");
     }
 
-    /// Greet with these bytes; the answer's bytes, or why there is none.
+    /// Greets with these bytes. Returns the bytes of the answer, or the reason why there is none.
     pub(crate) async fn greet(&self, hello: &[u8]) -> Result<Vec<u8>, ConnectionError> {
         let (mut say, mut hear) = self.connection.open_bi().await?;
         let mut answer = vec![0; 4096];
@@ -93,8 +93,8 @@ impl Raw {
     }
 }
 
-/// Connect with these papers and greet; the HelloAck's bytes, or the error by
-/// which the server turns the client away.
+/// Connects with these papers and greets. Returns the bytes of the HelloAck, or the error by which
+/// the server refuses the client.
 pub(crate) async fn knock(
     papers: Option<Papers>,
     to: SocketAddr,

@@ -1,4 +1,4 @@
-//! What one peer, or one address, may take of a node while others want it.
+//! Shares: how much of a node one peer or one address may take while other peers want the same.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::raw::{Raw, hello};
 
 const FAILURES: &str = "handshake_failures_total";
 
-/// The code with which the other side closed it.
+/// The code with which the other side closed the connection.
 fn code(end: &ConnectionError) -> Option<u64> {
     match end {
         ConnectionError::ApplicationClosed(close) => Some(close.error_code.into_inner()),
@@ -20,7 +20,7 @@ fn code(end: &ConnectionError) -> Option<u64> {
     }
 }
 
-/// A member, all of whose connections come from one socket: they are of one process.
+/// A member whose connections all come from one socket, as those of one process do.
 struct Member<'a> {
     authority: &'a Authority,
     endpoint: Endpoint,
@@ -41,7 +41,7 @@ impl<'a> Member<'a> {
         raw.expect("connected")
     }
 
-    /// Greet with a dial of this number: a later one wins.
+    /// Greets as the dial with this number. A dial with a greater number wins.
     async fn greet(&self, to: &Node, attempt: u8) -> (Raw, Result<Vec<u8>, ConnectionError>) {
         let raw = self.connect(to).await;
         let mut said = hello(1);
@@ -60,7 +60,7 @@ async fn one_peer_has_a_few_connections_and_its_neighbour_has_room() {
     let mut a = Node::start(config);
     let member = Member::new(&authority);
     let mut held = Vec::new();
-    // None of the earlier ones takes leave: they drain, unfinished.
+    // The earlier connections do not take leave, so they keep draining.
     for attempt in 1..=3 {
         let (raw, answer) = member.greet(&a, attempt).await;
         answer.expect("an ack");
@@ -80,7 +80,7 @@ async fn one_peer_has_a_few_connections_and_its_neighbour_has_room() {
     b.transport.send(a.id(), packet(b"here")).expect("queued");
     a.until_up(b.id()).await;
     assert_eq!(&a.received().await.2[..], b"here");
-    // Where one ends another may come.
+    // When one connection ends, another may come.
     held.pop()
         .expect("three")
         .connection
@@ -99,13 +99,13 @@ async fn one_address_has_all_handshakes_until_another_wants_one() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     config.limits.handshakes = 4;
-    // All that could end one of them is another that wants its place.
+    // With this timeout a handshake ends only when another address wants its place.
     config.limits.handshake_timeout = Duration::from_secs(60);
     let mut a = Node::start(config);
     let papers = || Some(authority.issue_to("raw").der());
     let mut silent = Vec::new();
     for _ in 0..4 {
-        // TLS is done, and it does not greet.
+        // The client completes TLS and does not greet.
         silent.push(Raw::connect(papers(), a.address()).await.expect("room"));
     }
     assert!(Raw::connect(papers(), a.address()).await.is_err(), "full");
@@ -132,8 +132,8 @@ async fn one_address_has_all_handshakes_until_another_wants_one() {
     );
 }
 
-/// Before, only the link was judged, and one that drains was read on for as long as that may
-/// take.
+/// A draining connection is still read. If only links were judged, a revoked peer would be read for
+/// as long as its drain may take.
 #[tokio::test]
 async fn a_renewal_cuts_links_that_drain_too() {
     let authority = Authority::new("one");
@@ -171,7 +171,7 @@ async fn a_renewal_cuts_links_that_drain_too() {
     }
 }
 
-/// Nobody answers at the addresses that hearsay has put before the right one.
+/// Hearsay has put three addresses before the right one, and nobody answers there.
 #[tokio::test]
 async fn an_address_that_is_silent_keeps_no_other_waiting() {
     let authority = Authority::new("one");
@@ -196,7 +196,7 @@ async fn an_address_that_is_silent_keeps_no_other_waiting() {
     drop(silent);
 }
 
-/// A refusal is no silence: the next address is tried at once.
+/// A refusal is no silence, so the node tries the next address at once.
 #[tokio::test]
 async fn of_addresses_that_answer_wrongly_the_next_is_tried() {
     let authority = Authority::new("one");

@@ -60,7 +60,7 @@ async fn a_revocation_cuts_the_live_link_and_spares_the_others() {
     assert!(a.transport.renew(&other).is_err());
 }
 
-/// The authority that both believe has issued it.
+/// The authority that both nodes trust has issued each of these certificates.
 #[tokio::test]
 async fn a_name_of_another_trust_domain_or_form_is_no_peer() {
     let authority = Authority::new("one");
@@ -102,7 +102,7 @@ async fn a_revocation_is_not_slipped_past_by_a_handshake_under_way() {
     });
     let raw = Raw::connect(Some(paper.der()), a.address()).await;
     let raw = raw.expect("connected");
-    // The server confirms its side of the handshake with the first data.
+    // The server confirms the handshake only after it has accepted the client's certificate.
     let received = || raw.connection.stats().frame_rx.handshake_done > 0;
     eventually("the server has judged", received).await;
     let renewed = authority.identity_with("a", vec![authority.revoke(serial)]);

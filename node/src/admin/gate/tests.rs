@@ -239,7 +239,7 @@ async fn a_token_is_compared_whole_and_needs_no_certificate() {
 }
 
 #[tokio::test]
-async fn what_is_read_again_ends_the_connections_of_those_that_were_admitted_before() {
+async fn a_renewal_ends_the_connections_that_were_admitted_before() {
     let mut bed = Bed::new(8, by_token).await;
     let old = "authorization: Bearer a-token-of-the-test\r\n";
     let mut stream = bed.connect(None).await.unwrap();

@@ -73,7 +73,7 @@ fn a_node_has_credentials_from_a_secret_alone() {
 }
 
 #[test]
-fn what_is_no_secret_is_refused_and_not_shown() {
+fn a_source_without_a_valid_secret_is_refused_and_not_shown() {
     let dir = tempfile::tempdir().unwrap();
     let path = |text: &str| SecretSource::from(text.to_owned());
     let variable = |name: &str| SecretSource::from(format!("env:{name}"));

@@ -122,7 +122,7 @@ async fn behind_many_packets_a_short_message_waits_a_moment_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
+async fn the_next_deadline_is_known_whichever_message_leaves_the_queue() {
     let start = now();
     let mut messages = OpenMessages::default();
     for timeout in [None, Some(30), Some(20), Some(20), Some(10)] {
@@ -146,7 +146,7 @@ async fn the_first_time_that_runs_out_is_known_whoever_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn what_waits_is_bounded_by_number_and_by_bytes() {
+async fn waiting_messages_are_bounded_by_number_and_by_bytes() {
     let start = now();
     let mut messages = OpenMessages::default();
     let short = || waiting("a", 1, None, start);

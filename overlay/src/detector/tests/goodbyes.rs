@@ -94,7 +94,7 @@ fn late_words_bring_nobody_back() {
 }
 
 #[test]
-fn who_missed_a_goodbye_is_told() {
+fn a_peer_that_missed_a_goodbye_is_told() {
     let mut bed = Bed::new(Planted::NONE);
     said(&mut bed, 1, 7, 3);
     shared(&mut bed);
@@ -148,7 +148,7 @@ fn an_outdated_goodbye_is_answered_with_the_later_life() {
 /// A node that joins sends its goodbyes over its first links. A peer that has no link to the
 /// returned member either tells it of the return.
 #[test]
-fn a_goodbye_whose_peer_is_back_is_answered_with_that_by_hearsay() {
+fn a_goodbye_is_answered_with_the_peers_return_even_by_hearsay() {
     let mut bed = Bed::new(Planted::NONE);
     let next = Rumour {
         is_up: true,
@@ -246,7 +246,7 @@ fn goodbyes_are_asked_about_again_in_a_new_epoch() {
 
 /// The peer's process may live: it has lost its state, and its clock is behind.
 #[test]
-fn a_peer_that_does_not_know_of_its_later_life_is_told_what_that_said() {
+fn a_peer_that_forgot_its_later_life_is_told_the_goodbye_of_that_life() {
     let mut bed = Bed::new(Planted::NONE);
     assert_eq!(said(&mut bed, 2, 1, 12), [(1, Verdict::Left(12))]);
     assert!(sent(&mut bed).contains(&(1, 1)), "at once over its link");

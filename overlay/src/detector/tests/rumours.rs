@@ -128,7 +128,7 @@ fn hearsay_is_doubted_before_every_neighbour_in_turn() {
 
 /// The partition in which this node found those peers down may have ended.
 #[test]
-fn what_was_witnessed_is_doubted_too() {
+fn a_verdict_of_the_nodes_own_is_doubted_too() {
     let mut bed = Bed::new(Planted::NONE);
     bed.find_down(1);
     bed.sent();
@@ -188,7 +188,7 @@ fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
 /// The node had a link to the later life before it heard of the earlier life's death, so that it
 /// had no accusation to take back at that time.
 #[test]
-fn an_accusation_of_an_earlier_life_is_answered_by_who_knows_the_later() {
+fn an_accusation_of_an_earlier_life_is_answered_by_a_node_that_knows_the_later_one() {
     let mut bed = Bed::new(Planted::NONE);
     assert!(bed.rumour(2, 3, 9).is_empty() && !bed.detector.is_down(3));
     let answer = Rumour {
@@ -225,7 +225,7 @@ fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answ
 /// Peer 3, whose link is of life 10, has answered for a life that never was. If it dies, it is
 /// accused in the life that others know.
 #[test]
-fn who_has_answered_for_another_life_is_accused_in_it() {
+fn a_peer_that_answered_for_another_life_is_accused_in_that_life() {
     let own = |incarnation| Rumour {
         is_up: true,
         ..accusation(3, u64::MAX, incarnation)
@@ -377,7 +377,7 @@ fn an_accusation_of_an_unknown_life_is_about_the_linked_one() {
 }
 
 #[test]
-fn who_believes_an_accusation_of_an_unknown_life_hears_no_news_in_one_of_a_known_life() {
+fn after_an_accusation_of_an_unknown_life_one_of_a_known_life_is_no_news() {
     let mut bed = Bed::new(Planted::NONE);
     assert_eq!(bed.rumour(2, 9, 0), [(9, Verdict::ToldDown)]);
     assert_eq!(bed.rumour(3, 9, 4), []);
@@ -391,7 +391,7 @@ fn who_believes_an_accusation_of_an_unknown_life_hears_no_news_in_one_of_a_known
 }
 
 #[test]
-fn who_has_a_new_link_hears_who_is_down_and_for_how_long_yet() {
+fn a_peer_with_a_new_link_hears_which_peers_are_down_and_for_how_long_yet() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 9, 4);
     let life = bed.detector.rumours.standing().next().unwrap().1;
@@ -405,7 +405,7 @@ fn who_has_a_new_link_hears_who_is_down_and_for_how_long_yet() {
 
 /// Otherwise nodes that start one after the other would keep an accusation for ever.
 #[test]
-fn what_a_new_link_says_is_not_passed_on_and_believed_for_no_longer() {
+fn a_standing_accusation_is_not_passed_on_and_lasts_no_longer_than_its_sender_says() {
     let mut bed = Bed::new(Planted::NONE);
     let said = Message::Standing(vec![(accusation(9, 4, 0), 2)]);
     assert_eq!(bed.hear(2, said.clone()), [(9, Verdict::ToldDown)]);
@@ -417,7 +417,7 @@ fn what_a_new_link_says_is_not_passed_on_and_believed_for_no_longer() {
 }
 
 #[test]
-fn what_a_new_link_says_of_one_that_was_called_up_is_no_younger() {
+fn a_standing_accusation_of_a_peer_that_was_called_up_lasts_no_longer_either() {
     let mut bed = Bed::new(Planted::NONE);
     let up = Rumour {
         is_up: true,
