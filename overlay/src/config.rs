@@ -155,7 +155,7 @@ pub struct Pace {
     /// The longest wait of a root for further changes. Default 1 s (guess).
     pub epoch_latest: Duration,
     /// The first pause of the repeated rules of ring and fingers; it doubles
-    /// up to [`Pace::refresh_max`] while nothing changes. Default 500 ms.
+    /// with each repetition while nothing changes. Default 500 ms.
     pub refresh: Duration,
     /// How many times the pause is doubled: 500 ms · 2^7 = 64 s.
     pub refresh_doublings: u32,
@@ -167,11 +167,6 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The longest pause of a quiet rule between two repetitions.
-    pub fn refresh_max(&self) -> Duration {
-        self.refresh * 2u32.saturating_pow(self.refresh_doublings.min(16))
-    }
-
     /// The longest time, but for jitter, from the death of a neighbour to the verdict *down*: a
     /// beat until the next beat to it, half a beat until its acknowledgement is missed, and
     /// `DOWN_AFTER` half beats. A peer that is silent for half of that time gets no verdict.

@@ -299,13 +299,6 @@ impl World {
         }
     }
 
-    /// The number of messages that wait on the longest narrow line.
-    pub fn longest_queue(&self) -> usize {
-        let lines = self.hosts.values().flat_map(|host| host.lines.values());
-        let narrow = lines.filter_map(|line| line.narrow.as_ref());
-        narrow.map(|narrow| narrow.len()).max().unwrap_or(0)
-    }
-
     fn everybody(&self) -> Vec<Id> {
         self.hosts.keys().copied().collect()
     }

@@ -109,13 +109,6 @@ impl Circulant {
         &self.skips[..self.skips.len() - 1]
     }
 
-    /// Whether all links of the pattern are links r ± 2^i of the binomial graph of the same size.
-    pub fn is_binomial(&self) -> bool {
-        let links = binomial::ascending(self.nodes);
-        let is_link = |skip: &u32| links.contains(skip) || links.contains(&(self.nodes - skip));
-        self.skips().iter().all(is_link)
-    }
-
     /// The number of rounds until all nodes have all blocks: n − 1 + ⌈log₂ p⌉; 0 if the source is
     /// alone or there is no block.
     pub fn rounds(&self, blocks: u32) -> u64 {
