@@ -7,7 +7,8 @@ use crate::config::ConfigError;
 const EXAMPLE: &str =
     "run it as a StatefulSet, whose pods are called mesh-0, mesh-1 and so on, or give --ordinal";
 
-/// The place of a pod in a list with `{}`, such as `mesh-{}.mesh:7400`.
+/// The place of this pod among the hosts of `--peers`: those of a list, or of a template such as
+/// `mesh-{}.mesh:7400`, in which `{}` stands for each ordinal.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,

@@ -91,10 +91,10 @@ fn files(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The files of the repository and the text of its sources.
+/// The files of the repository, and the path and text of each source.
 struct Repository {
     files: Vec<String>,
-    sources: String,
+    sources: Vec<(String, String)>,
 }
 
 impl Repository {
@@ -108,11 +108,11 @@ impl Repository {
             files(&shown::root().join(folder), &mut found);
         }
         let sources = found.iter().filter(|file| file.ends_with(".rs"));
-        let texts = sources.map(|file| std::fs::read_to_string(shown::root().join(file)));
-        let sources = texts.map(|text| text.expect("readable")).collect();
+        let read = |file: &String| std::fs::read_to_string(shown::root().join(file));
+        let sources = sources.map(|file| (file.clone(), read(file).expect("readable")));
         Self {
+            sources: sources.collect(),
             files: found,
-            sources,
         }
     }
 
@@ -123,10 +123,25 @@ impl Repository {
             .any(|file| format!("/{file}").ends_with(&end))
     }
 
-    fn has_item(&self, name: &str) -> bool {
-        ["fn ", "mod "]
-            .iter()
-            .any(|kind| self.sources.contains(&format!("{kind}{name}")))
+    fn contains(&self, text: &str) -> bool {
+        self.sources.iter().any(|(_, source)| source.contains(text))
+    }
+
+    /// Whether a module has a function or a module whose name contains `name`.
+    fn has_item(&self, module: &str, name: &str) -> bool {
+        let inline = format!("mod {module} {{");
+        let is_of = |(path, text): &&(String, String)| {
+            path.split(['/', '.']).any(|part| part == module) || text.contains(&inline)
+        };
+        let is_item = |line: &str| {
+            let defined = ["fn ", "mod "]
+                .iter()
+                .filter_map(|kind| line.split_once(kind));
+            let mut names = defined.map(|(_, rest)| rest.split(['(', '<', ' ', ';']).next());
+            names.any(|defined| defined.is_some_and(|defined| defined.contains(name)))
+        };
+        let mut modules = self.sources.iter().filter(is_of);
+        modules.any(|(_, text)| text.lines().any(is_item))
     }
 
     /// Whether the thing that a code span names exists. A span that looks like no name passes.
@@ -155,31 +170,42 @@ impl Repository {
         });
         if let Some(function) = span.strip_suffix("()") {
             let name = function.rsplit("::").next().unwrap_or_default();
-            return self.sources.contains(&format!("fn {name}"));
+            return self.contains(&format!("fn {name}"));
         }
-        if let Some((_, last)) = span.rsplit_once("::") {
+        if let Some((modules, last)) = span.rsplit_once("::") {
+            let module = modules.rsplit("::").next().unwrap_or_default();
             let is_word = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
             let name: String = last.chars().take_while(is_word).collect();
             return match is_lower {
-                true => self.has_item(&name),
-                false => self.sources.contains(&name),
+                true => self.has_item(module, &name),
+                false => self.contains(&name),
             };
         }
         let is_long = span.matches('_').count() >= 3 && !span.starts_with("binomesh_");
-        !(is_lower && is_long) || self.sources.contains(span)
+        !(is_lower && is_long) || self.contains(span)
     }
 }
 
 #[test]
 fn files_tests_and_functions_that_documents_name_exist() {
     let repository = Repository::read();
-    let (mut seen, mut missing) = (0, Vec::new());
-    for Document { path, spans, .. } in shown::documents() {
-        seen += spans.len();
+    let (mut seen, mut behind, mut missing) = (0, 0, Vec::new());
+    for Document {
+        path, spans, items, ..
+    } in shown::documents()
+    {
+        (seen, behind) = (seen + spans.len(), behind + items.len());
         let unknown = spans.iter().filter(|span| !repository.has(span));
         missing.extend(unknown.map(|span| format!("{}: {span}", path.display())));
+        for (modules, item) in items {
+            let module = modules.rsplit("::").next().unwrap_or_default();
+            if !item.contains("::") && !repository.has_item(module, &item) {
+                missing.push(format!("{}: {modules}: {item}", path.display()));
+            }
+        }
     }
     assert!(seen > 1000, "{seen} code spans");
+    assert!(behind > 50, "{behind} items behind their modules");
     assert!(missing.is_empty(), "{missing:#?}");
 }
 

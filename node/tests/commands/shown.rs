@@ -10,12 +10,14 @@ pub(crate) struct Document {
     pub(crate) fenced: Vec<String>,
     /// The texts between backticks.
     pub(crate) spans: Vec<String>,
+    /// The items that are named behind their module: `` `module`: `one`, `other` ``.
+    pub(crate) items: Vec<(String, String)>,
 }
 
 impl Document {
     fn read(root: &Path, path: &Path) -> Self {
         let text = std::fs::read_to_string(path).expect("readable");
-        let (mut fenced, mut spans) = (Vec::new(), Vec::new());
+        let (mut fenced, mut spans, mut items) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_inside = false;
         for line in text.lines() {
             if line.trim_start().starts_with("```") {
@@ -24,6 +26,7 @@ impl Document {
                 fenced.push(line.to_owned());
             } else {
                 spans.extend(line.split('`').skip(1).step_by(2).map(str::to_owned));
+                items.extend(items_behind_modules(line));
             }
         }
         let path = path.strip_prefix(root).expect("below the root").to_owned();
@@ -31,8 +34,36 @@ impl Document {
             path,
             fenced,
             spans,
+            items,
         }
     }
+}
+
+/// The items in a line of a document that are named behind their module, with the module.
+fn items_behind_modules(line: &str) -> Vec<(String, String)> {
+    let parts: Vec<&str> = line.split('`').collect();
+    let mut found = Vec::new();
+    let mut module = None;
+    // The parts with even numbers stand between the spans.
+    for at in (1..parts.len()).step_by(2) {
+        module = match (parts[at - 1], module) {
+            (": ", _) if at > 2 => Some(parts[at - 2]),
+            (", ", module) => module,
+            _ => None,
+        };
+        if let Some(module) = module {
+            found.push((module.to_owned(), parts[at].to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn items_are_found_behind_their_module() {
+    let line = "| of `x` | (`book`: `one_name`, `other`; `later`), `y::z`: `third` |";
+    let found = [("book", "one_name"), ("book", "other"), ("y::z", "third")];
+    let found = found.map(|(module, item)| (module.to_owned(), item.to_owned()));
+    assert_eq!(items_behind_modules(line), found);
 }
 
 /// The folder of the workspace.

@@ -141,7 +141,7 @@ pub enum Input<I> {
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome<I> {
-    /// The input changed nothing.
+    /// The node does not enter the tree yet.
     Nothing,
     /// The node enters the tree below the last of these ancestors, which begin with the root.
     /// Without ancestors it is the root itself.
@@ -278,8 +278,9 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// Repeat the claim, which may have been lost and shows that this node lives. Then go on
-    /// without the silent neighbours.
+    /// Forget neighbours that have been silent too long, and, once this node has waited, those
+    /// without a claim. Repeat the claim to the others: it may have been lost, and it shows that
+    /// this node lives.
     fn tick<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let is_quiet = !std::mem::replace(&mut self.has_news, false);
         // Before the first message of a neighbour the others may not have started.

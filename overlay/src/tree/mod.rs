@@ -441,8 +441,10 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    /// Take over the parent's Lead. A node that finds itself on its own path is on a cycle; only
-    /// the smallest id of the cycle drops its parent.
+    /// Take over the place in the tree that the parent tells: this node's path from the root, its
+    /// order, root and heirs. If this node is on that path, the parents form a cycle. Then the node
+    /// with the smallest id leaves its parent; the others stay, and are not anchored. A path that
+    /// is too long costs the parent too.
     fn follow_lead(
         &mut self,
         lead: Lead<I>,

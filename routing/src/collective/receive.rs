@@ -51,7 +51,9 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                             let frames = frames.into_iter();
                             out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
                         }
-                        // Drop the letter: its sender asks again through the relay.
+                        // The letter is dropped here, as if it were lost. Its sender gets no answer,
+                        // or the member that waits for this answer asks again. Repeated messages go
+                        // by the relay too.
                         Step::NoWay => {}
                     }
                 }

@@ -1,4 +1,4 @@
-//! Findings of custody about own messages, for the origin.
+//! What custody finds out about the messages that this node published. `Origin::heed` takes it in.
 
 use binomesh_overlay::{Epoch, Id};
 
@@ -6,7 +6,7 @@ use super::duty::Duty;
 use crate::packet::{Exception, PacketId, Span};
 use crate::runs::Runs;
 
-/// News about a round of an own message.
+/// News about a round of a message that this node published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::relay) enum Progress<I> {
     /// Members have delivered.

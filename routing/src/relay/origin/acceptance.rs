@@ -27,9 +27,10 @@ struct Addressees<I> {
 }
 
 impl<I: Id> Origin<I> {
-    /// Accept a message, or several in one packet, and issue it. `sign` is called once the id of
-    /// the message is certain, and only if there is room for all but the signature. So a message
-    /// that has to wait for room is not signed at every try.
+    /// Accept a message, or several in one packet, and send it out, at once or when the roster is
+    /// complete. Signing is slow. So `sign` is called only when the id is certain and the message
+    /// fits without a signature: a message that waits for room is usually signed once. The
+    /// signature must fit as well.
     pub(in crate::relay) fn publish(
         &mut self,
         publish: Publish<I>,

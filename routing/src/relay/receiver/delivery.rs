@@ -5,7 +5,8 @@ use bytes::Bytes;
 use crate::order::{Order, Ordered};
 use crate::packet::{Confirmation, Packet, PacketId, Payloads, Topic};
 
-/// The messages of one packet that are new to this node, each once per boot.
+/// The messages of one packet that this node has not delivered before. A message is known by its
+/// origin, the origin's boot and the sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Delivery<I> {
     /// The name of the packet's first message, with origin and sequence.

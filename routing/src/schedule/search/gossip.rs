@@ -22,7 +22,8 @@ pub(super) struct Gossip<'a> {
     noise: Noise,
     /// The messages: the origin and the block of each.
     tokens: Vec<(Node, usize)>,
-    /// For each token and node, whether the node holds it since an earlier step.
+    /// For each token and node, whether the node held it before the present step. Only then can it
+    /// send the token in this step.
     holds: Vec<Vec<bool>>,
     /// For each token and node, whether the node is a receiver without the token. Relays are never
     /// listed.
