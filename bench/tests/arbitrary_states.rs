@@ -2,18 +2,18 @@
 
 use binomesh_bench::arena::arbitrary::Trial;
 use binomesh_bench::arena::mailbox::Discipline;
-use binomesh_bench::arena::tree::Shape;
-use binomesh_overlay::backoff::Limits;
+use binomesh_bench::arena::tree::TreeShape;
+use binomesh_overlay::backoff::BackoffLimits;
 use binomesh_overlay::fingers::Rules;
 
 /// The default, as a constant.
-const PHASES: Limits = Limits {
+const PHASES: BackoffLimits = BackoffLimits {
     minimum: 1,
     maximum: 128,
 };
 
 /// Those whose depth is log2 N at most.
-const SHALLOW: [Shape; 3] = [Shape::Binomial, Shape::Binary, Shape::Flat];
+const SHALLOW: [TreeShape; 3] = [TreeShape::Binomial, TreeShape::Binary, TreeShape::Flat];
 
 const SYNCHRONOUS: Trial = Trial {
     nodes: 0,
@@ -34,7 +34,7 @@ const SYNCHRONOUS: Trial = Trial {
 
 /// Slower, as one message per turn drains an inbox slowly.
 const ASYNCHRONOUS: Trial = Trial {
-    limits: Limits {
+    limits: BackoffLimits {
         minimum: 16,
         maximum: 256,
     },
@@ -63,7 +63,7 @@ fn all_converge(base: Trial, sizes: impl Iterator<Item = usize>, seeds: u64) -> 
 
 #[test]
 fn synchronous_arbitrary_states_converge() {
-    assert_eq!(Limits::default(), PHASES);
+    assert_eq!(BackoffLimits::default(), PHASES);
     // Chains too: an Info climbs the depth, and what it changes there wakes nobody
     // but that process, so one back-off is left.
     let most = all_converge(SYNCHRONOUS, 2..=32, 200);

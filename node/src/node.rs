@@ -28,7 +28,8 @@ use crate::scrape::Scrape;
 use crate::settings::NodeConfig;
 use crate::state::NodeState;
 use crate::subscription::{
-    Callback, Hold, Listener, Message, OrderMetrics, Room, Subscriber, Subscription, subscription,
+    Callback, Hold, Listener, Message, OrderMetrics, QueueBounds, Subscriber, Subscription,
+    subscription,
 };
 use crate::targets::TargetGroup;
 use crate::topic::{Topic, TopicFilter, is_reserved};
@@ -279,7 +280,7 @@ impl Node {
         filter: TopicFilter,
         capacity: usize,
     ) -> Result<Subscription, SubscribeError> {
-        self.subscribe_within(filter, Room::for_messages(capacity))
+        self.subscribe_within(filter, QueueBounds::for_messages(capacity))
             .await
     }
 
@@ -293,8 +294,8 @@ impl Node {
         filter: TopicFilter,
         hold: Hold,
     ) -> Result<Subscription, SubscribeError> {
-        let room = Room::for_messages(Subscription::DEFAULT_CAPACITY);
-        let (subscription, metrics) = self.subscribe_counted(filter, room).await?;
+        let bounds = QueueBounds::for_messages(Subscription::DEFAULT_CAPACITY);
+        let (subscription, metrics) = self.subscribe_counted(filter, bounds).await?;
         Ok(subscription.in_order(hold, metrics))
     }
 
@@ -328,18 +329,18 @@ impl Node {
     pub(crate) async fn subscribe_within(
         &self,
         filter: TopicFilter,
-        room: Room,
+        bounds: QueueBounds,
     ) -> Result<Subscription, SubscribeError> {
-        let (subscription, _) = self.subscribe_counted(filter, room).await?;
+        let (subscription, _) = self.subscribe_counted(filter, bounds).await?;
         Ok(subscription)
     }
 
     async fn subscribe_counted(
         &self,
         filter: TopicFilter,
-        room: Room,
+        bounds: QueueBounds,
     ) -> Result<(Subscription, OrderMetrics), SubscribeError> {
-        let (subscriber, subscription) = subscription(filter, room);
+        let (subscriber, subscription) = subscription(filter, bounds);
         let metrics = self.admit(subscriber).await?;
         Ok((subscription, metrics))
     }

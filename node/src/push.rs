@@ -16,8 +16,8 @@
 
 mod cut;
 mod incoming;
-mod order;
 mod piece;
+mod plan;
 mod receive;
 mod send;
 mod stream;

@@ -7,7 +7,7 @@ use crate::network::single::{ORIGIN, Single, errand, header, placed, view};
 use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State,
+    CustodyRefusal, Header, Message, Packet, PacketId, Part, Reason, Span, State,
 };
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
@@ -73,7 +73,7 @@ fn another_peer_at_the_rank_does_not_answer_for_a_missed_member() {
         network.assert_sound();
         assert_eq!(network.delivered(id, members[9]), 0, "seed {seed}");
         assert!(!network.receipts.contains_key(&id), "seed {seed}");
-        let refused = network.stats(members[10]).refused[Refusal::NotThatPeer as usize];
+        let refused = network.stats(members[10]).refused[CustodyRefusal::NotThatPeer as usize];
         assert!(refused > 0, "seed {seed}");
         network.liar = None;
         network.place(&members);
@@ -209,7 +209,7 @@ fn two_members_at_one_rank_have_a_round_each() {
             let errand = packet.header.errand;
             let answer = if to == 1003 {
                 // It says that it never stood where its name was heard.
-                let reason = Refusal::NotThatPeer;
+                let reason = CustodyRefusal::NotThatPeer;
                 Message::Refused { errand, reason }
             } else {
                 Message::Done {
@@ -341,7 +341,7 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
     assert_eq!(second[..2], packets);
     let refused = Message::Refused {
         errand: errand(2, Part::Range(Span::new(6, 8))),
-        reason: Refusal::NotThatPeer,
+        reason: CustodyRefusal::NotThatPeer,
     };
     receiver.hear(1006, refused);
     // 1007 is no finger, so its part goes on by another step, if that has not got it.
@@ -349,7 +349,7 @@ fn each_delegate_gets_the_names_of_its_part_in_every_round() {
     let Message::Inquire { errand, .. } = question else {
         panic!("{question:?}");
     };
-    let reason = Refusal::Unknown;
+    let reason = CustodyRefusal::Unknown;
     receiver.hear(to, Message::Refused { errand, reason });
     let rest = answers(&mut receiver);
     assert!(rest[0].ends_with("packet [1007]"), "{rest:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::network::single::{ORIGIN, Single, placed};
 use crate::network::{Conditions, Network, seeds};
-use binomesh_routing::packet::{Errand, Message, Refusal, Topic};
+use binomesh_routing::packet::{CustodyRefusal, Errand, Message, Topic};
 use binomesh_routing::relay::Due;
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input, Publish, Timer};
@@ -241,7 +241,7 @@ fn answer(errand: Errand<u32>, is_there: bool) -> Message<u32> {
         },
         false => Message::Refused {
             errand,
-            reason: Refusal::Unknown,
+            reason: CustodyRefusal::Unknown,
         },
     }
 }

@@ -9,8 +9,8 @@ use crate::network::single::{ORIGIN, Single, errand, header, placed, view};
 use crate::network::{Conditions, Network, Twist, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Content, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal,
-    Signature, SigningFailed, Span, State, Topic,
+    Content, CustodyRefusal, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads,
+    Reason, Signature, SigningFailed, Span, State, Topic,
 };
 use binomesh_routing::{Config, Destination, Due, Input, Publish, PublishError, RelayStats, Timer};
 use bytes::Bytes;
@@ -60,7 +60,8 @@ fn a_liars_part_gets_the_true_message_once() {
             .iter()
             .map(|member| {
                 let refused = network.stats(*member).refused;
-                refused[Refusal::Unsigned as usize] + refused[Refusal::Signature as usize]
+                refused[CustodyRefusal::Unsigned as usize]
+                    + refused[CustodyRefusal::Signature as usize]
             })
             .sum();
         assert!(refused > 0, "seed {seed}: the liar handed nothing on");
@@ -182,7 +183,7 @@ fn a_signature_takes_room_in_a_duty_that_is_open() {
         relay.sent.clear();
         relay.hear(ORIGIN, Message::Packet(Box::new(copy(5, signature()))));
         let is_busy = |(_, message): &(u32, Message<u32>)| {
-            let busy = Refusal::Busy;
+            let busy = CustodyRefusal::Busy;
             matches!(message, Message::Refused { reason, .. } if *reason == busy)
         };
         assert_eq!(relay.sent.iter().any(is_busy), !has_room);
@@ -226,7 +227,7 @@ fn a_new_signature_goes_with_every_copy_from_then_on() {
     let [(to, Message::Inquire { errand, .. })] = &asked[..] else {
         panic!("{asked:?}");
     };
-    let (errand, reason) = (errand.clone(), Refusal::Unknown);
+    let (errand, reason) = (errand.clone(), CustodyRefusal::Unknown);
     origin.hear(*to, Message::Refused { errand, reason });
     assert_signed(&origin, b"another");
     // Nobody is reached, again and again: the waits grow.
@@ -292,9 +293,18 @@ fn who_sent_an_unproven_copy_is_told_and_nothing_else_happens() {
         }
         reason
     };
-    assert_eq!(said_to(false, Refusal::Unsigned), Refusal::Unsigned);
-    assert_eq!(said_to(true, Refusal::Unsigned), Refusal::Malformed);
-    assert_eq!(said_to(true, Refusal::Signature), Refusal::Malformed);
+    assert_eq!(
+        said_to(false, CustodyRefusal::Unsigned),
+        CustodyRefusal::Unsigned
+    );
+    assert_eq!(
+        said_to(true, CustodyRefusal::Unsigned),
+        CustodyRefusal::Malformed
+    );
+    assert_eq!(
+        said_to(true, CustodyRefusal::Signature),
+        CustodyRefusal::Malformed
+    );
 }
 
 /// A copy without its signature is taken where none is required; those behind may
@@ -384,7 +394,7 @@ fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
 fn a_signed_copy_goes_to_those_who_refused_an_unsigned_one() {
     let refused = |errand, _| Message::Refused {
         errand,
-        reason: Refusal::Unsigned,
+        reason: CustodyRefusal::Unsigned,
     };
     let reported = |errand: Errand<u32>, end| Message::Done {
         errand,
@@ -435,7 +445,7 @@ fn a_refusal_that_crosses_the_signed_copy_is_not_final() {
     assert!(relay.packets().is_empty(), "nobody has refused yet");
     for (to, packet) in copies {
         let errand = packet.header.errand;
-        let reason = Refusal::Unsigned;
+        let reason = CustodyRefusal::Unsigned;
         relay.hear(to, Message::Refused { errand, reason });
     }
     let done = relay.sent.iter().find_map(|(_, message)| match message {

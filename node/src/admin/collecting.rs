@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Body, Door, Parameters, Refusal};
+use super::{Body, Door, ErrorResponse, Parameters};
 use crate::collective::{Action, Collective, CollectiveError, Given, OnLoss};
 use crate::command::Destination;
 use crate::settings::Inventory;
@@ -35,17 +35,17 @@ pub(super) struct CollectiveQuery {
     timeout_ms: Option<u64>,
 }
 
-fn bad(error: impl ToString, remedy: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, error, remedy)
+fn bad(error: impl ToString, remedy: &str) -> ErrorResponse {
+    ErrorResponse::new(StatusCode::BAD_REQUEST, error, remedy)
 }
 
 impl CollectiveQuery {
-    fn root(&self) -> Result<Destination, Refusal> {
+    fn root(&self) -> Result<Destination, ErrorResponse> {
         let none = || bad(format!("{} needs a root", self.verb), "give `root=NAME`");
         self.root.as_deref().map(Destination::from).ok_or_else(none)
     }
 
-    fn action(&self) -> Result<Action, Refusal> {
+    fn action(&self) -> Result<Action, ErrorResponse> {
         let op = || {
             let op = self.op.as_deref().unwrap_or("sum:u64").parse();
             op.map_err(|error| bad(error, "choose one of these"))
@@ -83,7 +83,7 @@ impl CollectiveQuery {
         Ok(action)
     }
 
-    fn members(&self) -> Result<Option<Vec<Destination>>, Refusal> {
+    fn members(&self) -> Result<Option<Vec<Destination>>, ErrorResponse> {
         let Some(text) = &self.members else {
             return Ok(None);
         };
@@ -110,7 +110,7 @@ pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
 }
 
 /// Parse the parts of a JSON object: base64 by the names of their receivers.
-fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, Refusal> {
+fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, ErrorResponse> {
     let remedy =
         "send a JSON object of parts in base64 by the names of their receivers, or nothing";
     if body.is_empty() {
@@ -131,7 +131,7 @@ pub(super) async fn collective(
     State(door): State<Door>,
     query: Parameters<CollectiveQuery>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
     let (action, members, body) = (query.action()?, query.members()?, body?);
     let given = match action {
@@ -160,17 +160,21 @@ pub(super) async fn collective(
         Err(_) => {
             let remedy = "look at the node's log";
             let late = "the node gave no outcome in time";
-            Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, late, remedy))
+            Err(ErrorResponse::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                late,
+                remedy,
+            ))
         }
     }
 }
 
 /// The operations that the node knows.
-pub(super) async fn collectives(State(door): State<Door>) -> Result<Response, Refusal> {
+pub(super) async fn collectives(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     Ok(Json(door.node.collectives().await?).into_response())
 }
 
-impl From<CollectiveError> for Refusal {
+impl From<CollectiveError> for ErrorResponse {
     fn from(error: CollectiveError) -> Self {
         use binomesh_routing::collective::CallError;
         let status = match &error {

@@ -16,7 +16,7 @@ use rustls::CertificateError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-use super::Refusal;
+use super::ErrorResponse;
 use super::admission::Admission;
 use crate::catalogue;
 use crate::recorded::{SharedRecorder, recording};
@@ -113,7 +113,7 @@ pub(super) async fn admitted(
     }
     gate.refuse("token", None);
     let error = "the token is missing or wrong";
-    let response = Refusal::new(StatusCode::UNAUTHORIZED, error, remedy("token"));
+    let response = ErrorResponse::new(StatusCode::UNAUTHORIZED, error, remedy("token"));
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (challenge, response).into_response()
 }

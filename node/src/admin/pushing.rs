@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::io::AsyncRead;
 use tokio_util::io::StreamReader;
 
-use super::{Door, Parameters, Refusal};
+use super::{Door, ErrorResponse, Parameters};
 use crate::push::{PushError, PushOptions, send};
 
 /// How long the rest of a failed push is still read. A guess: a client reads the answer sooner.
@@ -35,14 +35,14 @@ pub(super) async fn push(
     State(door): State<Door>,
     query: Parameters<PushQuery>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
     let mut options = PushOptions::new(query.name, query.size_bytes);
     options.replace = query.replace;
     if let Some(strategy) = query.strategy {
-        options.strategy = strategy
-            .parse()
-            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose one of these"))?;
+        options.strategy = strategy.parse().map_err(|error| {
+            ErrorResponse::new(StatusCode::BAD_REQUEST, error, "choose one of these")
+        })?;
     }
     if let Some(ms) = query.patience_ms {
         options.patience = Duration::from_millis(ms);
@@ -66,7 +66,7 @@ async fn let_run_out(mut source: impl AsyncRead + Unpin) {
     let _ = tokio::time::timeout(RUN_OUT, tokio::io::copy(&mut source, &mut nowhere)).await;
 }
 
-impl From<PushError> for Refusal {
+impl From<PushError> for ErrorResponse {
     fn from(error: PushError) -> Self {
         let bad = |error: &dyn ToString, remedy| {
             Self::new(StatusCode::BAD_REQUEST, error.to_string(), remedy)

@@ -10,7 +10,7 @@ use binomesh_overlay::PeerId;
 use binomesh_routing::PacketId;
 use serde::Deserialize;
 
-use super::{Body, Door, Parameters, Refusal};
+use super::{Body, Door, ErrorResponse, Parameters};
 use crate::command::{Destination, Due, SendOptions};
 use crate::node::PublishHandle;
 use crate::topic::{self, Topic};
@@ -33,7 +33,7 @@ pub(super) struct SendQuery {
 }
 
 impl SendQuery {
-    fn options(&self) -> Result<SendOptions, Refusal> {
+    fn options(&self) -> Result<SendOptions, ErrorResponse> {
         let topic = self.topic.as_deref();
         let topic = topic.map_or_else(|| Ok(Topic::default()), topic::target);
         let strategy = self.strategy.as_deref().unwrap_or("auto").parse();
@@ -59,12 +59,12 @@ impl SendQuery {
     }
 }
 
-fn bad(error: impl ToString, remedy: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, error, remedy)
+fn bad(error: impl ToString, remedy: &str) -> ErrorResponse {
+    ErrorResponse::new(StatusCode::BAD_REQUEST, error, remedy)
 }
 
 /// The query of a request, and the send options that it asks for.
-fn asked(query: Parameters<SendQuery>) -> Result<(SendQuery, SendOptions), Refusal> {
+fn asked(query: Parameters<SendQuery>) -> Result<(SendQuery, SendOptions), ErrorResponse> {
     let Query(query) = query?;
     let options = query.options()?;
     Ok((query, options))
@@ -74,7 +74,7 @@ pub(super) async fn send(
     State(door): State<Door>,
     query: Parameters<SendQuery>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (query, options) = asked(query)?;
     if query.strategy.is_some() {
         let remedy = "leave it out, or broadcast";
@@ -93,7 +93,7 @@ pub(super) async fn broadcast(
     State(door): State<Door>,
     query: Parameters<SendQuery>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (query, options) = asked(query)?;
     if query.to.is_some() {
         let remedy = "leave `to` out, or send";
@@ -103,7 +103,7 @@ pub(super) async fn broadcast(
     receipt(door.node.publish(body?, options), due).await
 }
 
-async fn receipt(handle: PublishHandle, due: Due) -> Result<Response, Refusal> {
+async fn receipt(handle: PublishHandle, due: Due) -> Result<Response, ErrorResponse> {
     let outcome = match due.time() {
         None => handle.await,
         Some(time) => match tokio::time::timeout(time.saturating_add(LATE), handle).await {
@@ -111,7 +111,11 @@ async fn receipt(handle: PublishHandle, due: Due) -> Result<Response, Refusal> {
             Err(_) => {
                 let remedy = "the message may still arrive; look at the node's log";
                 let late = "the node gave no receipt in time";
-                return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, late, remedy));
+                return Err(ErrorResponse::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    late,
+                    remedy,
+                ));
             }
         },
     };
@@ -129,7 +133,7 @@ pub(super) async fn reply(
     State(door): State<Door>,
     query: Parameters<ReplyQuery>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
     let id: PacketId<PeerId> = query
         .id

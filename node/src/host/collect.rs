@@ -7,7 +7,7 @@ use binomesh_overlay::PeerId;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::answer::Said;
+use super::answer::DeliveryResult;
 use super::outgoing::Reply;
 use crate::report::Receipt;
 
@@ -135,7 +135,7 @@ impl Collections {
     }
 
     /// Note the answer of a receiver; only its first answer counts.
-    pub(super) fn hear(&mut self, sequence: u64, from: PeerId, said: Said) {
+    pub(super) fn hear(&mut self, sequence: u64, from: PeerId, result: DeliveryResult) {
         let Some(collection) = self.open.get_mut(&sequence) else {
             return;
         };
@@ -143,11 +143,11 @@ impl Collections {
         if !has_room || collection.heard.contains_key(&from) {
             return;
         }
-        let heard = match said {
-            Said::Taken => Heard::Taken,
-            Said::NoSubscriber => Heard::Not("no-subscriber"),
-            Said::Missed => Heard::Not("missed"),
-            Said::Reply(reply) => self.contents.store(reply.into()),
+        let heard = match result {
+            DeliveryResult::Taken => Heard::Taken,
+            DeliveryResult::NoSubscriber => Heard::Not("no-subscriber"),
+            DeliveryResult::Missed => Heard::Not("missed"),
+            DeliveryResult::Reply(reply) => self.contents.store(reply.into()),
         };
         collection.heard.insert(from, heard);
         let was_last = collection.missing.remove(&from) && collection.missing.is_empty();
@@ -266,15 +266,15 @@ mod tests {
         for sequence in [1, 2] {
             all.begin(sequence, start + Duration::from_secs(sequence));
         }
-        all.hear(1, peer(1), Said::Taken);
-        all.hear(9, peer(1), Said::Taken);
+        all.hear(1, peer(1), DeliveryResult::Taken);
+        all.hear(9, peer(1), DeliveryResult::Taken);
         assert_eq!(all.next_deadline(), None);
         all.settle(1, settled(&[1, 2]));
         all.settle(2, settled(&[1]));
         assert_eq!(all.next_deadline(), Some(start + Duration::from_secs(1)));
         assert!(all.take_finished(start).is_empty());
-        all.hear(1, peer(2), Said::Missed);
-        all.hear(1, peer(2), Said::Taken);
+        all.hear(1, peer(2), DeliveryResult::Missed);
+        all.hear(1, peer(2), DeliveryResult::Taken);
         let finished = all.take_finished(start);
         let [Collected { heard, .. }] = &finished[..] else {
             panic!("one is finished");
@@ -294,11 +294,11 @@ mod tests {
         let start = super::super::now();
         let mut all = Collections::default();
         all.begin(1, start + Duration::from_secs(60));
-        all.hear(1, peer(1), Said::Taken);
+        all.hear(1, peer(1), DeliveryResult::Taken);
         all.settle(1, settled(&[1, 2, 3]));
         all.give_up(.., |lost| lost == peer(2));
         assert!(all.take_finished(start).is_empty(), "one is missing");
-        all.hear(1, peer(3), Said::Taken);
+        all.hear(1, peer(3), DeliveryResult::Taken);
         let finished = all.take_finished(start);
         assert_eq!(finished.len(), 1);
         assert_eq!(finished[0].heard[&peer(2)], Heard::Not("down"));
@@ -309,7 +309,7 @@ mod tests {
         let mut all = Collections::default();
         let until = super::super::now();
         (0..16).for_each(|sequence| all.begin(sequence, until));
-        let long = |n: usize| Said::Reply(n.to_be_bytes().repeat(512));
+        let long = |n: usize| DeliveryResult::Reply(n.to_be_bytes().repeat(512));
         let count = Collections::MAX_BYTES / 4096;
         for n in 0..=count {
             let from = PeerId::from_bytes((n as u128).to_be_bytes());
@@ -330,7 +330,7 @@ mod tests {
     async fn what_nobody_asked_for_takes_no_room_and_what_is_over_gives_it_back() {
         let mut all = Collections::default();
         let until = super::super::now();
-        let long = |n: u64| Said::Reply(n.to_be_bytes().repeat(512));
+        let long = |n: u64| DeliveryResult::Reply(n.to_be_bytes().repeat(512));
         all.begin(0, until);
         for n in 0..3 {
             all.hear(77, peer(1), long(n));

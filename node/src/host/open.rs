@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh_overlay::config::{Gather, Pace};
-use binomesh_overlay::quic::{BindError, Limits, Location, Transport, TransportConfig};
+use binomesh_overlay::quic::{BindError, Location, Transport, TransportConfig, TransportLimits};
 use binomesh_overlay::{self as overlay, PeerId};
 use binomesh_routing as routing;
 use binomesh_routing::packet::Payloads;
-use binomesh_routing::shape::Fanout;
+use binomesh_routing::sibling_tree::Fanout;
 
 use super::answer::Answers;
 use super::callers::Callers;
@@ -238,8 +238,8 @@ const PACKET_MAX: usize = NodeConfig::MAX_PAYLOAD_BYTES + routing::wire::MAX_HEA
 /// would need two more tasks.
 const SHARED_MAX: usize = Payloads::MAX_BYTES + routing::wire::MAX_HEAD_BYTES;
 
-fn limits(config: &NodeConfig) -> Limits {
-    let defaults = Limits::default();
+fn limits(config: &NodeConfig) -> TransportLimits {
+    let defaults = TransportLimits::default();
     // Beats watch the neighbours. Other links only have to stay open in the middleboxes between,
     // most of which forget a silent flow after 30 s at the earliest (RFC 9000, 10.1.2). `quiet` is
     // for networks whose middleboxes remember longer, or that have none.
@@ -257,7 +257,7 @@ fn limits(config: &NodeConfig) -> Limits {
     // process that was started on another host waits longer to be admitted.
     let beat = pace(config).beat;
     let answer_timeout = beat.clamp(Duration::from_millis(500), Duration::from_secs(2));
-    Limits {
+    TransportLimits {
         answer_timeout,
         link_idle,
         redial_max,

@@ -150,7 +150,7 @@ impl Host {
         ] {
             catalogue::RELAY_EVENTS.with([name]).absolute(value);
         }
-        for reason in binomesh_routing::packet::Refusal::ALL {
+        for reason in binomesh_routing::packet::CustodyRefusal::ALL {
             let count = stats.refused.get(reason as usize).copied().unwrap_or(0);
             catalogue::RELAY_REFUSED
                 .with([reason.name()])

@@ -18,7 +18,7 @@ use super::piece::{Answer, Head, Part};
 use super::stream::{Answers, PushedStream, stream};
 use super::{TOPIC, check_file_name, now};
 use crate::node::{Node, SubscribeError};
-use crate::subscription::{Message, Received, Room, Subscription};
+use crate::subscription::{Message, QueueBounds, Received, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
 /// The most pushes that come at once; one more is refused.
@@ -73,11 +73,11 @@ impl Receiver {
     async fn start_with(node: &Node, target: Target) -> Result<Self, SubscribeError> {
         let topic = Topic::new(TOPIC).map_err(|_| SubscribeError::Stopped)?;
         let filter = TopicFilter::own(topic);
-        let room = Room {
+        let bounds = QueueBounds {
             messages: WAITING_MAX,
             bytes: WAITING_BYTES,
         };
-        let pieces = node.subscribe_within(filter, room).await?;
+        let pieces = node.subscribe_within(filter, bounds).await?;
         if let Target::Folder(folder) = &target
             && let Err(error) = sweep(folder)
         {

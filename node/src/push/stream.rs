@@ -297,17 +297,17 @@ mod tests {
         }
     }
 
-    type Said = mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>;
+    type AnswerReceiver = mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>;
 
-    fn begun() -> (Feed, PushedStream, Said) {
-        let (answers, said) = mpsc::unbounded_channel();
+    fn begun() -> (Feed, PushedStream, AnswerReceiver) {
+        let (answers, receiver) = mpsc::unbounded_channel();
         let origin = (PeerId::from_bytes([7; 16]), "node-0".into());
         let (feed, reader) = stream("x", None, origin.0, origin.1, answers);
-        (feed, reader, said)
+        (feed, reader, receiver)
     }
 
-    fn said(said: &mut Said) -> Vec<(u64, Answer)> {
-        let all = std::iter::from_fn(|| said.try_recv().ok());
+    fn received(answers: &mut AnswerReceiver) -> Vec<(u64, Answer)> {
+        let all = std::iter::from_fn(|| answers.try_recv().ok());
         all.map(|(to, answer)| (to.sequence, answer)).collect()
     }
 
@@ -321,15 +321,15 @@ mod tests {
         feed.end(Ok(()));
         feed.owe_at_end(id(2));
         drop(feed);
-        assert_eq!(said(&mut answers), [(0, Answer::Written)]);
+        assert_eq!(received(&mut answers), [(0, Answer::Written)]);
         let mut some = [0; 3];
         reader.read_exact(&mut some).await.unwrap();
-        assert_eq!(said(&mut answers), []);
+        assert_eq!(received(&mut answers), []);
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"def");
         let all = [(1, Answer::Written), (2, Answer::Stored)];
-        assert_eq!(said(&mut answers), all);
+        assert_eq!(received(&mut answers), all);
     }
 
     #[tokio::test]
@@ -357,7 +357,7 @@ mod tests {
         feed.end(Ok(()));
         feed.owe_at_end(id(2));
         drop(reader);
-        let all = said(&mut answers);
+        let all = received(&mut answers);
         assert!(matches!(
             all[..],
             [(1, Answer::Failed(_)), (2, Answer::Failed(_))]
@@ -373,10 +373,13 @@ mod tests {
         feed.owe(9, id(2));
         feed.end(Err("the disk is full".to_owned()));
         let lost = (2, Answer::failed("the disk is full"));
-        assert_eq!(said(&mut answers), [lost]);
+        assert_eq!(received(&mut answers), [lost]);
         drop(feed);
         drop(reader);
-        assert!(matches!(said(&mut answers)[..], [(1, Answer::Failed(_))]));
+        assert!(matches!(
+            received(&mut answers)[..],
+            [(1, Answer::Failed(_))]
+        ));
     }
 
     #[test]
@@ -401,7 +404,7 @@ mod tests {
         for number in 0..=OWED_MAX as u64 {
             feed.owe(1, id(number));
         }
-        let refused = said(&mut answers);
+        let refused = received(&mut answers);
         assert!(matches!(refused[..], [(last, Answer::Failed(_))] if last == OWED_MAX as u64));
     }
 }

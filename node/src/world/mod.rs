@@ -38,7 +38,7 @@ pub use lie::Lie;
 use life::Host;
 pub use life::Memory;
 pub use network::{Conditions, Latency, Network};
-pub use script::Shape;
+pub use script::DeploymentTree;
 
 /// A peer's identity in a world.
 pub type Id = u32;

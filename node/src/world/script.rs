@@ -13,7 +13,7 @@ pub(super) const FIRST_BOOT: u64 = 1_000;
 /// The deployment tree of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum DeploymentTree {
     /// Every node hangs under the root.
     Flat,
     /// Node i hangs under (i − 1) / 2.
@@ -26,7 +26,7 @@ pub enum Shape {
     Chain,
 }
 
-impl Shape {
+impl DeploymentTree {
     /// All shapes.
     pub const ALL: [Self; 5] = [
         Self::Flat,
@@ -52,13 +52,18 @@ impl Shape {
 impl World {
     /// Start `count` nodes at once, deployed in `shape`; each has the root as a
     /// seed. `adjust` may change a configuration before its node starts.
-    pub fn deploy(&mut self, count: u32, shape: Shape, mut adjust: impl FnMut(&mut Config<Id>)) {
+    pub fn deploy(
+        &mut self,
+        count: u32,
+        shape: DeploymentTree,
+        mut adjust: impl FnMut(&mut Config<Id>),
+    ) {
         for index in 0..count {
             let mut config = Config::new(index, 1, self.rng().random());
             config.parent = shape.parent(index, self.rng());
             config.slot = Some(index);
             config.seeds = vec![0];
-            if shape == Shape::Flat {
+            if shape == DeploymentTree::Flat {
                 config.limits.max_children = u16::try_from(count).unwrap_or(u16::MAX);
             }
             adjust(&mut config);

@@ -18,9 +18,9 @@ const FIRST: u32 = 0;
 /// grandparent: between 3 and 4, and behind 3 if the dead node returns. So both keep their place in
 /// preorder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Order(ArrayVec<u32, MAX_COMPONENTS>);
+pub struct SiblingOrder(ArrayVec<u32, MAX_COMPONENTS>);
 
-impl Order {
+impl SiblingOrder {
     /// The order that consists of a single slot.
     pub fn slot(slot: u32) -> Self {
         Self(ArrayVec::from_iter([slot]))
@@ -80,55 +80,58 @@ mod tests {
 
     #[test]
     fn orphans_stand_where_their_parent_stood() {
-        let [two, three, four] = [2, 3, 4].map(Order::slot);
-        let orphans = [0, 1, 2].map(|slot| three.joined(&Order::slot(slot)));
+        let [two, three, four] = [2, 3, 4].map(SiblingOrder::slot);
+        let orphans = [0, 1, 2].map(|slot| three.joined(&SiblingOrder::slot(slot)));
         assert!(two < three && three < orphans[0]);
         assert!(orphans.is_sorted() && orphans[2] < four);
     }
 
     #[test]
     fn siblings_of_an_heir_come_behind_its_children() {
-        let behind = [1, 2].map(|slot| Order::slot(slot).behind());
-        assert!(Order::slot(40).joined(&Order::slot(9)) < behind[0]);
+        let behind = [1, 2].map(|slot| SiblingOrder::slot(slot).behind());
+        assert!(SiblingOrder::slot(40).joined(&SiblingOrder::slot(9)) < behind[0]);
         assert!(behind.is_sorted());
     }
 
     #[test]
     fn those_whose_ranks_are_next_to_the_parents_come_first() {
-        let [one, two] = [1, 2].map(Order::next_to);
-        assert!(one < two && two < Order::deployed(0));
+        let [one, two] = [1, 2].map(SiblingOrder::next_to);
+        assert!(one < two && two < SiblingOrder::deployed(0));
     }
 
     #[test]
     fn a_newcomer_stands_behind_all_siblings() {
         let siblings = [
             vec![],
-            vec![Order::next_to(1)],
-            vec![Order::slot(0), Order::slot(4).joined(&Order::slot(2))],
+            vec![SiblingOrder::next_to(1)],
             vec![
-                Order::slot(7),
-                Order::slot(3).behind(),
-                Order::slot(9).behind(),
+                SiblingOrder::slot(0),
+                SiblingOrder::slot(4).joined(&SiblingOrder::slot(2)),
             ],
-            vec![Order::slot(u32::MAX - 1)],
+            vec![
+                SiblingOrder::slot(7),
+                SiblingOrder::slot(3).behind(),
+                SiblingOrder::slot(9).behind(),
+            ],
+            vec![SiblingOrder::slot(u32::MAX - 1)],
         ];
         for siblings in siblings {
-            let newcomer = Order::after(siblings.iter());
+            let newcomer = SiblingOrder::after(siblings.iter());
             assert!(
                 siblings.iter().all(|order| *order <= newcomer),
                 "{siblings:?}"
             );
-            assert!(!newcomer.is_unset() && newcomer > Order::next_to(1));
+            assert!(!newcomer.is_unset() && newcomer > SiblingOrder::next_to(1));
         }
     }
 
     #[test]
     fn an_order_that_grows_too_long_is_given_up() {
-        let mut order = Order::slot(1);
+        let mut order = SiblingOrder::slot(1);
         for _ in 1..MAX_COMPONENTS {
-            order = order.joined(&Order::slot(1));
+            order = order.joined(&SiblingOrder::slot(1));
             assert!(!order.is_unset());
         }
-        assert!(order.joined(&Order::slot(1)).is_unset());
+        assert!(order.joined(&SiblingOrder::slot(1)).is_unset());
     }
 }

@@ -339,8 +339,8 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Probe, self.noise.jitter(pause));
     }
 
-    pub(super) fn backoff(&self) -> backoff::Limits {
-        backoff::Limits {
+    pub(super) fn backoff(&self) -> backoff::BackoffLimits {
+        backoff::BackoffLimits {
             minimum: 1,
             maximum: 2u32.saturating_pow(self.config.pace.refresh_doublings.min(16)),
         }
@@ -458,11 +458,11 @@ mod tests {
         let lead = tree::Lead {
             path: [tree::Step {
                 id: 9,
-                order: tree::Order::default(),
+                order: tree::SiblingOrder::default(),
             }]
             .into_iter()
             .collect(),
-            order: tree::Order::slot(1),
+            order: tree::SiblingOrder::slot(1),
             root: tree::RootKey {
                 weight: 1,
                 priority: 100,

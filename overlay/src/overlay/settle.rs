@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use crate::overlay::Input;
     use crate::ring::Message as Ring;
-    use crate::tree::{Lead, Message as Tree, Order, RootKey, Step};
+    use crate::tree::{Lead, Message as Tree, RootKey, SiblingOrder, Step};
     use crate::{Config, Effect, Message};
 
     /// Whether node 2, a leaf, has sent its Info to its parent, and how long the refresh timer was
@@ -306,11 +306,11 @@ mod tests {
         };
         let step = Step {
             id: 1,
-            order: Order::default(),
+            order: SiblingOrder::default(),
         };
         let lead = Tree::Lead(Lead {
             path: vec![step],
-            order: Order::slot(1),
+            order: SiblingOrder::slot(1),
             root,
             heirs: [2].into_iter().collect(),
             anchored: true,

@@ -69,14 +69,17 @@ fn network(address: SocketAddr) -> IpAddr {
 }
 
 /// Judge and greet one incoming connection.
-async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warnings::Refusal> {
-    let label = |error: ConnectionError| warnings::Refusal::from(handshake_label(&error));
+async fn accept_one(
+    shared: &Arc<Shared>,
+    incoming: Incoming,
+) -> Result<(), warnings::HandshakeRefusal> {
+    let label = |error: ConnectionError| warnings::HandshakeRefusal::from(handshake_label(&error));
     let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
     let (id, name) = (subject.id, subject.name.clone());
-    let refused = |label| warnings::Refusal {
+    let refused = |label| warnings::HandshakeRefusal {
         label,
         peer: Some((id, name.clone())),
     };

@@ -18,7 +18,7 @@ use quinn::{Connection, SendStream};
 use tokio::sync::oneshot;
 
 use super::close::{CloseCode, DialError};
-use super::greeting::{self, Fingerprint, Greeting, Hello, Refusal};
+use super::greeting::{self, AdmissionRefusal, Fingerprint, Greeting, Hello};
 use super::handshake::{GREETING_PRIORITY, said_addresses, seen, subject_of};
 use super::life::Places;
 use super::link::Question;
@@ -45,7 +45,7 @@ impl Shared {
         self: &Arc<Self>,
         arrival: &Arc<Link>,
         hello: &Hello,
-    ) -> Result<Judged, Refusal> {
+    ) -> Result<Judged, AdmissionRefusal> {
         let (peer, greeter) = (arrival.peer, arrival.greeter());
         let newest = self.life.newest(peer);
         let entry = self.table.find(peer);
@@ -96,12 +96,12 @@ impl Shared {
             Admission::Outdated => {
                 self.metrics.lives_outdated.increment(1);
                 let lives_at = None;
-                Err(Refusal { newest, lives_at })
+                Err(AdmissionRefusal { newest, lives_at })
             }
             Admission::Refused | Admission::Asks => {
                 self.note_duplicate(arrival, places, "the one that is linked stays");
                 let lives_at = at;
-                Err(Refusal { newest, lives_at })
+                Err(AdmissionRefusal { newest, lives_at })
             }
         }
     }
@@ -229,8 +229,12 @@ impl Shared {
     }
 
     /// `from` does not admit this process, or shows it a newer life: act on that.
-    pub(super) async fn on_refusal(self: &Arc<Self>, from: PeerId, refusal: Refusal) -> DialError {
-        let Refusal { newest, lives_at } = refusal;
+    pub(super) async fn on_refusal(
+        self: &Arc<Self>,
+        from: PeerId,
+        refusal: AdmissionRefusal,
+    ) -> DialError {
+        let AdmissionRefusal { newest, lives_at } = refusal;
         let own = self.life.own();
         let greeter = Greeter {
             boot: own.boot,
@@ -285,7 +289,7 @@ impl Shared {
         &self,
         say: &mut SendStream,
         connection: &Connection,
-        refusal: Refusal,
+        refusal: AdmissionRefusal,
     ) {
         let code = match refusal.lives_at {
             Some(_) => CloseCode::Duplicate,

@@ -20,11 +20,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::TransportEvent;
-use super::limits::{Limits, MAINTENANCE_EVENT_BYTES};
-use super::room::Room;
+use super::budget::ByteBudget;
+use super::limits::{MAINTENANCE_EVENT_BYTES, TransportLimits};
 
 /// The place of an event among the others.
-pub(super) enum Order<'a> {
+pub(super) enum EventPriority<'a> {
     /// After all earlier events.
     Plain,
     /// After all earlier events; it is about this peer's link.
@@ -176,12 +176,12 @@ pub(super) struct Telling {
 struct Lane {
     /// Bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
-    room: Room,
+    room: ByteBudget,
     /// The least room that an event takes: an equal share.
     least: usize,
 }
 
-pub(super) fn events(limits: &Limits) -> (Telling, Events) {
+pub(super) fn events(limits: &TransportLimits) -> (Telling, Events) {
     let (urgent, urgent_queue) = lane(limits.events, MAINTENANCE_EVENT_BYTES);
     let (others, others_queue) = lane(limits.events, limits.event_bytes);
     let telling = Telling {
@@ -201,7 +201,7 @@ pub(super) fn events(limits: &Limits) -> (Telling, Events) {
 
 fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
     let (sender, queue) = mpsc::unbounded_channel();
-    let room = Room::new(bytes);
+    let room = ByteBudget::new(bytes);
     let least = (room.most() as usize).div_ceil(events.max(1));
     let lane = Lane {
         queue: sender,
@@ -218,31 +218,33 @@ impl Telling {
         &self,
         event: TransportEvent,
         bytes: usize,
-        order: Order<'_>,
+        priority: EventPriority<'_>,
         waits: &Counter,
         stop: &CancellationToken,
     ) {
-        let is_urgent = matches!(order, Order::Urgent(_));
+        let is_urgent = matches!(priority, EventPriority::Urgent(_));
         let lane = if is_urgent {
             &self.urgent
         } else {
             &self.others
         };
         let bytes = bytes.max(lane.least);
-        let is_due = match &order {
-            Order::Urgent(links) => links.are_taken(),
-            Order::Plain | Order::Link(_) => true,
+        let is_due = match &priority {
+            EventPriority::Urgent(links) => links.are_taken(),
+            EventPriority::Plain | EventPriority::Link(_) => true,
         };
-        let turn = match &order {
-            Order::Link(links) => Some(Turn::begin(links, self.told.load(Ordering::Acquire))),
-            Order::Plain | Order::Urgent(_) => None,
+        let turn = match &priority {
+            EventPriority::Link(links) => {
+                Some(Turn::begin(links, self.told.load(Ordering::Acquire)))
+            }
+            EventPriority::Plain | EventPriority::Urgent(_) => None,
         };
         let mut room = is_due.then(|| lane.room.try_take(bytes)).flatten();
         if room.is_none() {
             waits.increment(1);
             room = tokio::select! {
                 biased;
-                room = lane.wait(bytes, &order) => room,
+                room = lane.wait(bytes, &priority) => room,
                 () = stop.cancelled() => None,
             };
         }
@@ -264,8 +266,12 @@ impl Telling {
 
 impl Lane {
     /// Wait for the event's turn, and then for room.
-    async fn wait(&self, bytes: usize, order: &Order<'_>) -> Option<OwnedSemaphorePermit> {
-        let Order::Urgent(links) = order else {
+    async fn wait(
+        &self,
+        bytes: usize,
+        priority: &EventPriority<'_>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let EventPriority::Urgent(links) = priority else {
             return self.room.take(bytes).await;
         };
         loop {
@@ -301,9 +307,9 @@ mod tests {
     }
 
     fn bed(events: usize) -> Bed {
-        let limits = Limits {
+        let limits = TransportLimits {
             events,
-            ..Limits::default()
+            ..TransportLimits::default()
         };
         let (telling, events) = super::events(&limits);
         Bed {
@@ -343,17 +349,17 @@ mod tests {
     impl Bed {
         /// Returns whether there was room.
         async fn tell(&self, event: TransportEvent) -> bool {
-            let order = match &event {
+            let priority = match &event {
                 TransportEvent::Received { class, .. } if *class == PlainClass::Maintenance => {
-                    Order::Urgent(&self.links)
+                    EventPriority::Urgent(&self.links)
                 }
                 TransportEvent::LinkUp { .. } | TransportEvent::LinkDown { .. } => {
-                    Order::Link(&self.links)
+                    EventPriority::Link(&self.links)
                 }
-                _ => Order::Plain,
+                _ => EventPriority::Plain,
             };
             let waits = Counter::noop();
-            let told = self.telling.tell(event, 1, order, &waits, &self.stop);
+            let told = self.telling.tell(event, 1, priority, &waits, &self.stop);
             let mut told = pin!(told);
             futures_util::poll!(told.as_mut()).is_ready()
         }
@@ -390,10 +396,10 @@ mod tests {
         {
             // The host has not taken the link's event yet.
             let waits = Counter::noop();
-            let order = Order::Urgent(&bed.links);
+            let priority = EventPriority::Urgent(&bed.links);
             let told = bed
                 .telling
-                .tell(maintenance(1), 1, order, &waits, &bed.stop);
+                .tell(maintenance(1), 1, priority, &waits, &bed.stop);
             let mut told = pin!(told);
             for expected in [packet(0), UP] {
                 assert!(futures_util::poll!(told.as_mut()).is_pending());
@@ -459,12 +465,14 @@ mod tests {
             let mut events = bed.events;
             let host = tokio::spawn(async move { events.recv().await });
             tokio::task::yield_now().await;
-            let order = match event == maintenance(1) {
-                true => Order::Urgent(&bed.links),
-                false => Order::Plain,
+            let priority = match event == maintenance(1) {
+                true => EventPriority::Urgent(&bed.links),
+                false => EventPriority::Plain,
             };
             let waits = Counter::noop();
-            let told = bed.telling.tell(event.clone(), 1, order, &waits, &bed.stop);
+            let told = bed
+                .telling
+                .tell(event.clone(), 1, priority, &waits, &bed.stop);
             told.await;
             let told = tokio::time::timeout(Duration::from_secs(10), host).await;
             assert_eq!(told.expect("woken").expect("no panic"), Some(event));

@@ -78,7 +78,7 @@ pub(super) type Fingerprint = [u8; 16];
 
 /// The reason why a process is not admitted, or has to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct AdmissionRefusal {
     /// The newest proven life of its identity that the refuser knows, and its statement.
     pub(super) newest: Option<(u64, Bytes)>,
     /// The address of another process of its identity, which lives.
@@ -120,7 +120,7 @@ pub(super) enum Greeting {
     /// sender.
     Answer(Fingerprint, bool),
     /// The process that reads this is not admitted, or has to end.
-    Refusal(Refusal),
+    Refusal(AdmissionRefusal),
     /// Which process is there, and is the connection with this fingerprint its own?
     Probe(Fingerprint),
     /// The reply to a probe: the Hello of the process, and whether the connection is its own.

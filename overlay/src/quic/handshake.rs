@@ -14,7 +14,7 @@ use super::Shared;
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
 use super::choice::{BothGone, Direction, Gone};
 use super::close::{CloseCode, DialError};
-use super::greeting::{Farewell, Greeting, Hello, Refusal};
+use super::greeting::{AdmissionRefusal, Farewell, Greeting, Hello};
 use super::identity::{Subject, valid_for};
 use super::life::Entered;
 use super::limits::LARGE_STREAMS;
@@ -137,7 +137,7 @@ impl Handshake {
 /// Why a greeted connection does not become a link.
 enum Unadmitted {
     NoRoom,
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
 }
 
 /// Judge the process of a connection, and give the connection its place. `said` are the connections

@@ -11,11 +11,11 @@ pub(super) const CONTROL_FRAME: usize = 64 << 10;
 /// quarter is left to maintenance and control.
 pub(super) const LARGE_STREAMS: usize = 2;
 /// Bytes of maintenance frames that wait for the host; they do not wait behind other frames. When
-/// full, readers wait as for [`Limits::event_bytes`]. A guess: sixteen of the longest frames,
+/// full, readers wait as for [`TransportLimits::event_bytes`]. A guess: sixteen of the longest frames,
 /// thousands of the usual ones. With less a burst of many peers holds up their links.
 pub(super) const MAINTENANCE_EVENT_BYTES: usize = 1 << 20;
 /// Bytes that incoming handshakes may have sent before they are answered; more are dropped. A
-/// guess: 16 KiB for each of [`Limits::incoming`], more than the first packets of any handshake.
+/// guess: 16 KiB for each of [`TransportLimits::incoming`], more than the first packets of any handshake.
 /// With less the dials of a crowd are repeated.
 pub(super) const INCOMING_BYTES: u64 = 16 << 20;
 /// The UDP socket buffers requested from the kernel. 4 MiB: the kernel's default loses thousands of
@@ -41,7 +41,7 @@ pub(super) const INITIAL_RTT: Duration = Duration::from_millis(50);
 
 /// The bounds of a transport. Each says what happens when it is reached.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct TransportLimits {
     /// Links at once, draining ones too. Further peers are refused as busy; peers that are linked
     /// already have room up to twice as many. A guess: in a binomial graph of 2^20 nodes a node has
     /// degree 39, a parent has 16 children more, and the sibling tree adds a few links.
@@ -130,7 +130,7 @@ pub struct Limits {
     pub uni_streams: u32,
 }
 
-impl Limits {
+impl TransportLimits {
     /// How long the assembly of a body of `bytes` bytes may take.
     pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
         let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
@@ -164,7 +164,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for TransportLimits {
     fn default() -> Self {
         Self {
             links: 1024,
@@ -206,12 +206,12 @@ mod tests {
 
     #[test]
     fn a_longer_body_may_take_longer_to_assemble() {
-        let limits = Limits::default();
+        let limits = TransportLimits::default();
         for (bytes, seconds) in [(0, 30), (64 << 10, 31), (16 << 20, 286)] {
             let time = limits.assembly_time(bytes);
             assert_eq!(time, Duration::from_secs(seconds), "{bytes}");
         }
-        let endless = Limits {
+        let endless = TransportLimits {
             assembly_timeout: Duration::MAX,
             ..limits
         };

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::beat;
 use super::close::{CloseCode, DownReason};
-use super::events::Order;
+use super::events::EventPriority;
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
@@ -134,13 +134,17 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links.decrement(1);
             shared.metrics.links_down.increment(1);
             let event = TransportEvent::LinkDown { peer: id, reason };
-            shared.emit_in(Order::Link(&peer.told), event, 0).await;
+            shared
+                .emit_with(EventPriority::Link(&peer.told), event, 0)
+                .await;
         }
         if let Some((boot, _)) = linked {
             shared.metrics.links.increment(1);
             shared.metrics.links_up.increment(1);
             let event = TransportEvent::LinkUp { peer: id, boot };
-            shared.emit_in(Order::Link(&peer.told), event, 0).await;
+            shared
+                .emit_with(EventPriority::Link(&peer.told), event, 0)
+                .await;
         }
         *reported = linked;
     }

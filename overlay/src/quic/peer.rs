@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Judged;
+use super::budget::Share;
 use super::choice::{BothGone, Choice, Dial, Direction, Ends, choose};
 use super::close::{CloseCode, DownReason};
 use super::events::LinkEvents;
@@ -29,7 +30,6 @@ use super::handshake::seen;
 use super::life::Entered;
 use super::link::Question;
 use super::queue::{Full, Queue, QueueLimits};
-use super::room::Share;
 use crate::PeerId;
 use crate::lives::Greeter;
 

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
-use super::events::Order;
+use super::budget::SharePermit;
+use super::events::EventPriority;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
 use super::peer::{Link, Peer};
 use super::pieces::Pieces;
-use super::room::SharePermit;
 use super::told::Told;
 use super::{Shared, TransportEvent};
 
@@ -213,11 +213,11 @@ pub(super) async fn deliver(
         class,
         body,
     };
-    let order = match class {
-        PlainClass::Maintenance => Order::Urgent(&peer.told),
-        PlainClass::Control | PlainClass::Packet => Order::Plain,
+    let priority = match class {
+        PlainClass::Maintenance => EventPriority::Urgent(&peer.told),
+        PlainClass::Control | PlainClass::Packet => EventPriority::Plain,
     };
-    shared.emit_in(order, event, held).await;
+    shared.emit_with(priority, event, held).await;
 }
 
 struct Outgoing {

@@ -57,14 +57,14 @@ impl Warnings {
 
 /// A refused handshake of a dialler.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct HandshakeRefusal {
     /// The metric label of the reason.
     pub(super) label: &'static str,
     /// Id and name of the dialler, if its certificate was accepted.
     pub(super) peer: Option<(PeerId, String)>,
 }
 
-impl From<&'static str> for Refusal {
+impl From<&'static str> for HandshakeRefusal {
     fn from(label: &'static str) -> Self {
         Self { label, peer: None }
     }
@@ -72,8 +72,8 @@ impl From<&'static str> for Refusal {
 
 impl Shared {
     /// Count a refused handshake of a dialler, and log it.
-    pub(super) fn note_refusal(&self, address: SocketAddr, refusal: Refusal) {
-        let Refusal { label, peer } = refusal;
+    pub(super) fn note_refusal(&self, address: SocketAddr, refusal: HandshakeRefusal) {
+        let HandshakeRefusal { label, peer } = refusal;
         self.metrics.handshake_failed(label);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         tracing::debug!(%address, reason = label, "incoming connection refused");

@@ -1,7 +1,7 @@
 //! The search for a parent: candidates are asked in order, with pauses, and the first that agrees
 //! becomes the parent.
 
-use super::{Claim, Order};
+use super::{Claim, SiblingOrder};
 
 /// The most candidates that one search holds; further ones are left out.
 pub(super) const MAX_CANDIDATES: usize = 24;
@@ -18,7 +18,7 @@ pub(super) struct Candidate<I> {
     /// The node to ask.
     pub(super) id: I,
     /// The place to ask for among its children.
-    pub(super) order: Order,
+    pub(super) order: SiblingOrder,
 }
 
 /// A search in progress.
@@ -96,7 +96,7 @@ impl<I: Copy + Eq> Seek<I> {
         self.note_asked(id);
         Candidate {
             id,
-            order: Order::default(),
+            order: SiblingOrder::default(),
         }
     }
 
@@ -115,7 +115,7 @@ impl<I: Copy + Eq> Seek<I> {
         self.note_asked(to);
         Some(Candidate {
             id: to,
-            order: Order::default(),
+            order: SiblingOrder::default(),
         })
     }
 }

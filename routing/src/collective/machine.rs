@@ -13,7 +13,9 @@ use super::lives::{Lives, Record};
 use super::names::Names;
 use super::outcome;
 use super::tree::Tree;
-use super::{Call, CallError, Collectives, Config, Effect, Input, Key, Refusal, Timer, Waiting};
+use super::{
+    Call, CallError, Collectives, Config, Effect, Input, Key, OperationRefusal, Timer, Waiting,
+};
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     /// A machine for this life of `me`, with the record of the former lives.
@@ -161,8 +163,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let terms = Arc::new(call.terms.clone());
         let opened = self.names.open(self.me, terms, me, &self.config);
         opened.map_err(|refusal| match refusal {
-            Refusal::TooOld { floor } => CallError::TooOld(floor),
-            Refusal::Full => CallError::TooManyNames,
+            OperationRefusal::TooOld { floor } => CallError::TooOld(floor),
+            OperationRefusal::Full => CallError::TooManyNames,
         })
     }
 

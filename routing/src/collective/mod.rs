@@ -46,7 +46,7 @@ use bytes::Bytes;
 use crate::relay::View;
 use context::Gone;
 use lives::Lives;
-pub use message::{Item, Lives as LivesAmong, Message, Refusal};
+pub use message::{Item, Lives as LivesAmong, Message, OperationRefusal};
 use names::Names;
 pub use outcome::{CallError, Outcome, Waiting};
 pub use proposal::{Class, End, Hash as ValueHash, Proposal, Value};

@@ -10,8 +10,8 @@ use super::context::Ctx;
 use super::instance::Instance;
 use super::tree::{self, Frame, Step};
 use super::{
-    CallError, Collectives, Digest, Effect, Input, Key, Message, Refusal, Terms, Timer, Value,
-    lives, terms,
+    CallError, Collectives, Digest, Effect, Input, Key, Message, OperationRefusal, Terms, Timer,
+    Value, lives, terms,
 };
 
 /// The arrival of a member, as its message says.
@@ -212,7 +212,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let Some(floor) = self.names.floor(&key.name) else {
             return;
         };
-        let reason = Refusal::TooOld { floor };
+        let reason = OperationRefusal::TooOld { floor };
         out.push(Effect::Send {
             to: vec![to],
             message: Message::Refused { key, reason },
@@ -285,7 +285,13 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     }
 
     /// The coordinator says that it takes no part.
-    fn on_refused(&mut self, from: I, key: &Key, reason: Refusal, out: &mut Vec<Effect<I>>) {
+    fn on_refused(
+        &mut self,
+        from: I,
+        key: &Key,
+        reason: OperationRefusal,
+        out: &mut Vec<Effect<I>>,
+    ) {
         let Some(instance) = self.names.get(key) else {
             return;
         };
@@ -294,8 +300,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             return;
         }
         let error = match reason {
-            Refusal::TooOld { floor } => CallError::TooOld(floor),
-            Refusal::Full => CallError::TooManyNames,
+            OperationRefusal::TooOld { floor } => CallError::TooOld(floor),
+            OperationRefusal::Full => CallError::TooManyNames,
         };
         self.fail(key, &error, out);
     }

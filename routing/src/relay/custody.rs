@@ -34,7 +34,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::context::Context;
 use super::{Config, RelayStats};
-use crate::packet::{Errand, Message, Packet, PacketId, Reason, Refusal, Signature, Span};
+use crate::packet::{CustodyRefusal, Errand, Message, Packet, PacketId, Reason, Signature, Span};
 use crate::runs::Runs;
 use delegator::Delegator;
 use duties::Duties;
@@ -124,7 +124,7 @@ impl<I: Id> Custody<I> {
         &mut self,
         from: I,
         errand: &Errand<I>,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         for (number, delegation) in self.answered(from, errand) {

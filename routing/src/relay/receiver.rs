@@ -22,7 +22,7 @@ use binomesh_overlay::{Epoch, Id};
 use super::context::Context;
 use super::custody::Custody;
 use super::{Event, RelayStats, Timer};
-use crate::packet::{Errand, Packet, Part, Refusal};
+use crate::packet::{CustodyRefusal, Errand, Packet, Part};
 use crate::strategy::Strategy;
 use check::check;
 use unknown_epoch::Held;
@@ -76,10 +76,10 @@ impl<I: Id> Receiver<I> {
         }
         let novelty = self.judge(from, &packet, custody, cx);
         let reason = match novelty {
-            Novelty::Outside => Some(Refusal::Window),
-            Novelty::Full => Some(Refusal::Full),
+            Novelty::Outside => Some(CustodyRefusal::Window),
+            Novelty::Full => Some(CustodyRefusal::Full),
             // A delivery is never denied, even while this node drains.
-            Novelty::New if cx.is_draining => Some(Refusal::Draining),
+            Novelty::New if cx.is_draining => Some(CustodyRefusal::Draining),
             Novelty::New | Novelty::Delivered => None,
         };
         match reason {
@@ -172,12 +172,12 @@ impl<I: Id> Receiver<I> {
         &self,
         from: I,
         errand: Errand<I>,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         // A delivery is never denied.
         let reason = if self.windows.has_delivered(errand.id) {
-            Refusal::Malformed
+            CustodyRefusal::Malformed
         } else {
             reason
         };
@@ -189,14 +189,14 @@ impl<I: Id> Receiver<I> {
             let number = self.held.push(from, packet);
             cx.out.arm(Timer::Held(number), cx.config.hold);
         } else {
-            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+            cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
         }
     }
 
     /// A packet was held for long enough, and its epoch has not come.
     pub(super) fn on_held_timer(&mut self, number: u64, cx: &mut Context<'_, I>) {
         if let Some((from, packet)) = self.held.take(number) {
-            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+            cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
         }
     }
 

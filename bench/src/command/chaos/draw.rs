@@ -12,7 +12,7 @@ mod operations;
 mod script;
 
 use binomesh::Bootstrap;
-use binomesh::world::{Conditions, Latency, Shape};
+use binomesh::world::{Conditions, DeploymentTree, Latency};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -81,7 +81,7 @@ pub fn size(seed: u64, sizes: Sizes) -> u32 {
 /// The scenario of this seed.
 pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let shape = Shape::ALL.choose(&mut rng).copied();
+    let shape = DeploymentTree::ALL.choose(&mut rng).copied();
     let slowest_ms = [1, 5, 20, 80].choose(&mut rng).copied().unwrap_or(1);
     let network = Conditions {
         latency: Latency::Uniform {
@@ -111,7 +111,7 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
         bootstrap: Bootstrap::Tree,
         seed,
         nodes: bounds.nodes,
-        shape: shape.unwrap_or(Shape::Random),
+        shape: shape.unwrap_or(DeploymentTree::Random),
         profile: Profile::Default,
         grace_ms,
         max_children,

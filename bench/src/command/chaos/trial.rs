@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use binomesh::Bootstrap;
 use binomesh::peer::{Event, Peer};
-use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, Told, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
@@ -653,7 +653,7 @@ fn adjust(scenario: &Scenario, planted: Planted, config: &mut Config<Id>) {
     config.pace = scenario.profile.pace();
     config.pace.grace = Duration::from_millis(scenario.grace_ms);
     let most = match scenario.shape {
-        Shape::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
+        DeploymentTree::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
         _ => 0,
     };
     config.limits.max_children = most.max(scenario.max_children);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh::world::{Defect, Fault, Memory, Network, Shape, World};
+use binomesh::world::{Defect, DeploymentTree, Fault, Memory, Network, World};
 use binomesh_overlay::Placement;
 use rand::seq::index;
 
@@ -77,10 +77,10 @@ pub(super) struct Healed {
 pub(super) fn play(case: &Case) -> Outcome {
     let mut world = World::new(case.seed, Network::local());
     let shape = match case.shape {
-        ShapeName::Binomial => Shape::Binomial,
-        ShapeName::Binary => Shape::Binary,
-        ShapeName::Random => Shape::Random,
-        ShapeName::Flat => Shape::Flat,
+        ShapeName::Binomial => DeploymentTree::Binomial,
+        ShapeName::Binary => DeploymentTree::Binary,
+        ShapeName::Random => DeploymentTree::Random,
+        ShapeName::Flat => DeploymentTree::Flat,
     };
     world.deploy(case.nodes, shape, |config| config.pace.grace = case.grace);
     let mut outcome = Outcome {

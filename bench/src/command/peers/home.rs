@@ -6,7 +6,7 @@ use std::time::Duration;
 use binomesh::certificate::{Authority, Validity};
 use binomesh::credentials::Credentials;
 use binomesh::{NodeConfig, Profile, Signatures};
-use binomesh_overlay::quic::{Identity, Limits};
+use binomesh_overlay::quic::{Identity, TransportLimits};
 
 use crate::command::Failure;
 
@@ -95,8 +95,8 @@ impl Home {
 
     /// The limits of bare connections. A bare connection that breaks stays broken, while our nodes
     /// dial again.
-    pub(in crate::command) fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
+    pub(in crate::command) fn limits(&self) -> TransportLimits {
+        let mut limits = TransportLimits::default();
         if self.is_slow {
             limits.idle_timeout = SLOW_IDLE_TIMEOUT;
         }

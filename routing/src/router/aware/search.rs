@@ -23,7 +23,7 @@ use binomesh_overlay::Rank;
 
 use super::obstacles::{Marks, Obstacles};
 use crate::router::RankSet;
-use crate::shape::{Goal, Place, Shape};
+use crate::sibling_tree::{Goal, Place, SiblingTree};
 
 /// The first step of a shortest path from one rank to another that enters none of the obstacles,
 /// and the length of that path. None if there is no path, or both ranks are the same.
@@ -31,7 +31,7 @@ use crate::shape::{Goal, Place, Shape};
 /// It looks at each rank a bounded number of times. If no obstacle is in the way it looks only at
 /// the ranks on the path, after it has filled a filter.
 pub fn first_hop(
-    shape: &Shape,
+    shape: &SiblingTree,
     from: Rank,
     to: Rank,
     obstacles: [&RankSet; 2],
@@ -88,7 +88,7 @@ struct Path {
 }
 
 struct Search<'a> {
-    shape: &'a Shape,
+    shape: &'a SiblingTree,
     obstacles: Obstacles<'a>,
     marks: Marks,
     goal: Goal,

@@ -12,7 +12,7 @@ use crate::relay::custody::delegation::Delegation;
 use crate::relay::custody::duty::Duty;
 use crate::relay::epochs::EpochView;
 use crate::router::{RankSet, Reserve, Step, binomial, pick};
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 impl<I: Id> Context<'_, I> {
     /// The neighbour to which a span goes next. It is not in the transit list, not in `tried`, and
@@ -24,7 +24,7 @@ impl<I: Id> Context<'_, I> {
         tried: &[I],
     ) -> Option<Hop<I>> {
         let view = self.epochs.find(duty.key.epoch)?;
-        let shape = Shape::new(duty.population, self.config.fanout);
+        let shape = SiblingTree::new(duty.population, self.config.fanout);
         let router = self.config.router.get();
         let here = view.placement().rank;
         let to = duty.rank_at_start(span);
@@ -65,7 +65,7 @@ impl<I: Id> Context<'_, I> {
     }
 
     /// The neighbouring ranks that are unusable as a hop now, and all ranks known here to be dead.
-    fn useless(&self, view: &EpochView<I>, shape: &Shape, tried: &[I]) -> RankSet {
+    fn useless(&self, view: &EpochView<I>, shape: &SiblingTree, tried: &[I]) -> RankSet {
         let here = view.placement().rank;
         let is_usable = |rank: Rank| {
             let peer = view.hop_at(rank, None);

@@ -1,21 +1,21 @@
 use super::*;
 use std::collections::{BTreeSet, VecDeque};
 
-fn shape(n: u32, k: u32) -> Shape {
-    Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
+fn shape(n: u32, k: u32) -> SiblingTree {
+    SiblingTree::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
 }
 
 /// All trees of up to `most` ranks with k = 2 ..= 9.
-fn all(most: u32) -> impl Iterator<Item = Shape> {
+fn all(most: u32) -> impl Iterator<Item = SiblingTree> {
     (2..=9).flat_map(move |k| (1..=most).map(move |n| shape(n, k)))
 }
 
-fn ranks(shape: &Shape) -> impl Iterator<Item = Rank> + use<> {
+fn ranks(shape: &SiblingTree) -> impl Iterator<Item = Rank> + use<> {
     (0..shape.population().get()).map(Rank)
 }
 
 /// The levels of the tree, laid out one by one.
-fn levels(shape: &Shape) -> Vec<Vec<Rank>> {
+fn levels(shape: &SiblingTree) -> Vec<Vec<Rank>> {
     let mut levels = vec![vec![Rank(0)]];
     loop {
         let above: Vec<Rank> = levels.last().cloned().unwrap_or_default();
@@ -30,7 +30,7 @@ fn levels(shape: &Shape) -> Vec<Vec<Rank>> {
     }
 }
 
-fn breadth_first(shape: &Shape, from: Rank) -> Vec<u32> {
+fn breadth_first(shape: &SiblingTree, from: Rank) -> Vec<u32> {
     let mut depth = vec![u32::MAX; shape.population().get() as usize];
     depth[from.0 as usize] = 0;
     let mut open = VecDeque::from([from]);

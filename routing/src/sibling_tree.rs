@@ -65,7 +65,7 @@ pub struct Place {
 
 /// The sibling tree of one population.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct SiblingTree {
     population: Population,
     fanout: Fanout,
     /// The deepest level of the tree.
@@ -78,7 +78,7 @@ pub struct Shape {
     shift: u32,
 }
 
-impl Shape {
+impl SiblingTree {
     /// The sibling tree of a population with this fanout.
     pub const fn new(population: Population, fanout: Fanout) -> Self {
         let n = population.get();

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use binomesh::NodeReport;
 use serde::{Deserialize, Serialize};
 
-/// An order to a node. Each order has one answer.
+/// A request to a node. Each request has one response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Order {
+pub(super) enum Request {
     /// Listen, with this parent and number of children.
     Start {
         /// The address of the parent; none for node 0.
@@ -41,7 +41,7 @@ pub(super) enum Order {
         /// The time for which messages are sent.
         millis: u64,
     },
-    /// Wait until this many messages have come since the order to count.
+    /// Wait until this many messages have come since the request to count.
     Await {
         /// The number of messages.
         messages: u64,
@@ -52,10 +52,10 @@ pub(super) enum Order {
     End,
 }
 
-/// An answer of a node.
+/// A response of a node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum Response {
     /// The node listens at this address.
     Started {
         /// The address of the node on loopback.
@@ -85,9 +85,9 @@ pub(super) enum Answer {
         /// How often a thread of the process went to sleep voluntarily.
         wakeups: u64,
     },
-    /// The order was followed.
+    /// The request was followed.
     Done,
-    /// The order could not be followed.
+    /// The request could not be followed.
     Failed {
         /// The reason of the failure.
         reason: String,

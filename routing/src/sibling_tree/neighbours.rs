@@ -3,7 +3,7 @@
 
 use binomesh_overlay::Rank;
 
-use super::Shape;
+use super::SiblingTree;
 
 /// The links that a packet may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +14,7 @@ pub enum Links {
     BinomialGraph,
 }
 
-impl Shape {
+impl SiblingTree {
     /// The neighbours of a rank, each once. In the sibling tree there are at most k + 3: the
     /// children first, then the ring, then the parent.
     pub fn neighbours(

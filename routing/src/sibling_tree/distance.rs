@@ -2,9 +2,9 @@
 
 use binomesh_overlay::Rank;
 
-use super::{Place, Shape};
+use super::{Place, SiblingTree};
 
-impl Shape {
+impl SiblingTree {
     /// The hops along the ring between two ranks of one level; none if they are
     /// not of one level.
     pub fn ring_distance(&self, one: Rank, other: Rank) -> Option<u32> {
@@ -84,7 +84,7 @@ impl Shape {
         direct.min(self.size_of(level).abs_diff(direct))
     }
 
-    /// As [`Shape::climbing_distance`], with the level of the way. Without `with_seam` the link
+    /// As [`SiblingTree::climbing_distance`], with the level of the way. Without `with_seam` the link
     /// between the two ends of a ragged last level is not used.
     fn climb(&self, one: Place, other: Place, with_seam: bool) -> Climb {
         let level = one.level.min(other.level);
@@ -152,7 +152,7 @@ struct Seam {
 }
 
 impl Goal {
-    pub(crate) fn new(shape: &Shape, place: Place) -> Self {
+    pub(crate) fn new(shape: &SiblingTree, place: Place) -> Self {
         let level = shape.last_level();
         let size = shape.size_of(level);
         let ends = [0, size.saturating_sub(1)].map(|offset| Place { level, offset });
@@ -165,7 +165,7 @@ impl Goal {
     }
 
     /// The length of a shortest path to the goal if no rank is dead.
-    pub(crate) fn distance(&self, shape: &Shape, from: Place) -> u32 {
+    pub(crate) fn distance(&self, shape: &SiblingTree, from: Place) -> u32 {
         let mut best = shape.climb(from, self.place, false).length;
         if let Some(seam) = &self.seam {
             for (end, onward) in seam.ends.into_iter().zip(seam.onward) {
@@ -181,7 +181,7 @@ impl Goal {
     /// shortest path unless one over the link between the ends of a ragged last level is shorter.
     pub(crate) fn straight(
         &self,
-        shape: &Shape,
+        shape: &SiblingTree,
         from: Place,
     ) -> (u32, impl Iterator<Item = Place>) {
         let Climb { length, level } = shape.climb(from, self.place, false);

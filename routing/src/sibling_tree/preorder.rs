@@ -3,9 +3,9 @@
 
 use binomesh_overlay::Rank;
 
-use super::Shape;
+use super::SiblingTree;
 
-impl Shape {
+impl SiblingTree {
     /// How many ranks come before this one in preorder.
     pub fn preorder(&self, rank: Rank) -> u32 {
         let place = self.place(rank);
@@ -65,10 +65,10 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Fanout;
+    use crate::sibling_tree::Fanout;
     use binomesh_overlay::Population;
 
-    fn walk(shape: &Shape, rank: Rank, order: &mut Vec<Rank>) {
+    fn walk(shape: &SiblingTree, rank: Rank, order: &mut Vec<Rank>) {
         order.push(rank);
         for child in shape.children(rank) {
             walk(shape, child, order);
@@ -79,7 +79,7 @@ mod tests {
     fn preorder_is_that_of_a_walk_and_subtrees_are_intervals() {
         for k in 2..=9 {
             for n in 1..=150 {
-                let shape = Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());
+                let shape = SiblingTree::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());
                 let mut order = Vec::new();
                 walk(&shape, Rank(0), &mut order);
                 for (index, rank) in (0..).zip(&order) {
@@ -99,7 +99,7 @@ mod tests {
     fn stars_and_large_trees_neither_overflow_nor_take_long() {
         let population = Population::new(Population::MAX).unwrap();
         for k in [2, 3, 1000, Fanout::MAX] {
-            let shape = Shape::new(population, Fanout::new(k).unwrap());
+            let shape = SiblingTree::new(population, Fanout::new(k).unwrap());
             for index in [0, 1, 2, 77, Population::MAX / 2, Population::MAX - 1] {
                 let rank = shape.at_preorder(index).unwrap();
                 assert_eq!(shape.preorder(rank), index, "k={k}");

@@ -1,4 +1,4 @@
-//! Room, counted in bytes, and a peer's share of the room for all peers.
+//! A budget of bytes, and a peer's share of the budget for all peers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Room for a number of bytes. A frame that is longer than the whole room takes all of it, so one
 /// frame always fits.
 #[derive(Debug, Clone)]
-pub(super) struct Room {
+pub(super) struct ByteBudget {
     free: Arc<Semaphore>,
     most: u32,
     /// How many tasks wait for room.
@@ -24,7 +24,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl Room {
+impl ByteBudget {
     /// Room for `bytes` bytes, at most 4 GiB.
     pub(super) fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -70,16 +70,16 @@ impl Room {
 /// fits.
 #[derive(Debug)]
 pub(super) struct Share {
-    own: Room,
-    all: Room,
+    own: ByteBudget,
+    all: ByteBudget,
 }
 
 /// The permits of a frame: for its peer's own share, and for the common room.
 pub(super) type SharePermit = [OwnedSemaphorePermit; 2];
 
 impl Share {
-    pub(super) fn new(own: usize, all: &Room) -> Self {
-        let own = Room::new(own);
+    pub(super) fn new(own: usize, all: &ByteBudget) -> Self {
+        let own = ByteBudget::new(own);
         let all = all.clone();
         Self { own, all }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_has_no_more_than_its_share_and_all_no_more_than_is_there() {
-        let all = Room::new(9);
+        let all = ByteBudget::new(9);
         let peers = [(); 3].map(|()| Share::new(4, &all));
         let first = peers[0].try_take(3).expect("room");
         assert!(peers[0].try_take(2).is_none(), "one is left of its share");

@@ -1,4 +1,4 @@
-//! The order in which a push reaches the members, and the length of its pieces.
+//! The plan of a push: the strategy by which it reaches the members, and the length of its pieces.
 
 use binomesh_routing::strategy::Strategy as Known;
 
@@ -10,7 +10,7 @@ const CIRCULANT_MAX: u32 = Known::CIRCULANT_MAX;
 
 /// How the pieces of a push are sent; chosen once, at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct Plan {
     pub(super) strategy: Strategy,
     pub(super) piece_bytes: usize,
     /// The most pieces on their way.
@@ -20,8 +20,8 @@ pub(super) struct Order {
     pub(super) window_least: usize,
 }
 
-impl Order {
-    /// The order for a strategy. `auto` becomes the one that brings `size` bytes to
+impl Plan {
+    /// The plan for a strategy. `auto` becomes the one that brings `size` bytes to
     /// `population` members soonest.
     pub(super) fn of(strategy: Strategy, population: u32, size: Option<u64>) -> Self {
         let strategy = match strategy {
@@ -96,24 +96,21 @@ mod tests {
             (1025, None, SiblingTree),
         ] {
             let size = kib.map(|kib| kib << 10);
-            let order = Order::of(Strategy::Auto, population, size);
-            assert_eq!(
-                order.strategy, expected,
-                "{population} members, {kib:?} KiB"
-            );
+            let plan = Plan::of(Strategy::Auto, population, size);
+            assert_eq!(plan.strategy, expected, "{population} members, {kib:?} KiB");
         }
-        let chosen = Order::of(Strategy::Chain, 16, None);
+        let chosen = Plan::of(Strategy::Chain, 16, None);
         assert_eq!(chosen.strategy, Strategy::Chain);
     }
 
     #[test]
     fn the_last_piece_has_none_behind_it_and_each_one_less_than_the_one_before() {
-        let order = Order::of(Strategy::Circulant, 16, None);
-        let block = order.piece_bytes as u64;
+        let plan = Plan::of(Strategy::Circulant, 16, None);
+        let block = plan.piece_bytes as u64;
         let size = 3 * block + 1;
-        let left = [block, 2 * block, 3 * block, size].map(|end| order.left(Some(size), end, 0));
+        let left = [block, 2 * block, 3 * block, size].map(|end| plan.left(Some(size), end, 0));
         assert_eq!(left, [3, 2, 1, 0]);
-        let open = [0, 1, 2].map(|number| order.left(None, 0, number));
+        let open = [0, 1, 2].map(|number| plan.left(None, 0, number));
         assert_eq!(open, [u32::MAX, u32::MAX - 1, u32::MAX - 2]);
     }
 }
