@@ -4,12 +4,12 @@
 //! Every error is `{"error": …, "remedy": …}`.
 
 mod admission;
-pub(crate) mod collecting;
+pub(crate) mod collectives;
 mod gate;
+mod messages;
 mod port;
-mod pushing;
-mod sending;
-mod serving;
+mod pushes;
+mod server;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,9 +28,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::Listener;
 use axum::{Json, Router};
-use binomesh_overlay::quic::Places;
+use binomesh_overlay::quic::FairPermits;
 use binomesh_overlay::quic::registry::Metric;
-use collecting::{collective, collectives};
+use collectives::{collective, collectives};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
@@ -40,19 +40,19 @@ use crate::catalogue;
 use crate::command::SendError;
 use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
-use crate::recorded::recording;
+use crate::recorder::recording;
 use crate::report::{Delivery, GapView, Status};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
 use gate::{Gate, admitted};
+use messages::{broadcast, reply, send};
 pub use port::MetricsPort;
-use pushing::push;
-use sending::{broadcast, reply, send};
-use serving::{Origin, Server};
+use pushes::push;
+use server::{Origin, Server};
 
-/// The most connections at once, for the socket and the port each: see [`serving`]. A guess: twice
+/// The most connections at once, for the socket and the port each: see [`server`]. A guess: twice
 /// the subscribers that a node holds. With fewer, subscriptions would leave no room for requests.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// The time that open requests get to finish once the node has stopped.
@@ -196,7 +196,7 @@ impl Door {
         let server = Server {
             listener,
             router,
-            places: Places::new(CONNECTIONS),
+            permits: FairPermits::new(CONNECTIONS),
             waits: counted(&catalogue::ADMIN_WAITS),
             crowded_out: counted(&catalogue::ADMIN_CROWDED_OUT),
             gate,

@@ -22,7 +22,7 @@ use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptio
 use crate::credentials::Credentials;
 pub use crate::host::{Ended, StartError};
 use crate::host::{Opened, Seat};
-use crate::recorded::{Recorded, SharedRecorder, recording};
+use crate::recorder::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::scrape::Scrape;
 use crate::settings::NodeConfig;

@@ -15,8 +15,8 @@ use clap::Args;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::peers::home::Home;
-use super::peers::ours::Network;
+use super::peers::cluster::Network;
+use super::peers::credentials::Home;
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 

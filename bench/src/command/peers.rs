@@ -15,12 +15,12 @@
 mod arrivals;
 mod bare;
 mod callgrind;
+pub(super) mod cluster;
+pub(super) mod credentials;
 mod figures;
 mod file;
-pub(super) mod home;
 mod instructions;
 mod measure;
-pub(super) mod ours;
 mod processes;
 mod runtimes;
 mod stretches;
@@ -31,8 +31,8 @@ use clap::Args;
 use super::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::record;
+use credentials::Home;
 use figures::{Figures, System};
-use home::Home;
 use measure::{Task, Workload};
 pub use processes::node::PeersNode;
 

@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 use super::ErrorResponse;
 use super::admission::Admission;
 use crate::catalogue;
-use crate::recorded::{SharedRecorder, recording};
+use crate::recorder::{SharedRecorder, recording};
 
 /// Admits clients by the rules in force.
 pub(super) struct Gate {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Failure;
 use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, Target};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, note};
 use crate::client::{Client, ClientError, Endpoint};
 use crate::cluster::Directory;

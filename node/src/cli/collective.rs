@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
 use super::ask::{answers, bounded, clients, one};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, note};
 use crate::client::{Client, CollectiveAnswer, CollectiveRequest};
 use crate::collective::{CollectiveView, Number, Op};
@@ -75,7 +75,7 @@ pub(super) struct Which {
     timeout_seconds: u64,
     /// What happens if members are lost: survivors (the others go on), survivors:K (if so
     /// many are left), abort, or wait (for their return).
-    #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collecting::on_loss(text).map(|_| text.to_owned()))]
+    #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collectives::on_loss(text).map(|_| text.to_owned()))]
     on_loss: String,
     /// Print JSON.
     #[arg(long)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::arguments::PushFlags;
 use super::ask::{nobody, one};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 

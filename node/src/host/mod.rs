@@ -11,12 +11,11 @@
 
 mod answer;
 mod callers;
-mod collect;
+mod collections;
 mod incoming;
 mod inventory;
 mod life;
-mod look;
-mod open;
+mod liveness;
 mod outage;
 mod outgoing;
 mod perform;
@@ -27,6 +26,7 @@ mod receipts;
 mod refusals;
 mod report;
 mod seat;
+mod startup;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ use crate::votes::Votes;
 use crate::wire;
 use answer::Answers;
 use callers::Callers;
-use collect::Collections;
+use collections::Collections;
 use inventory::Inventory;
 use life::LifeInPlace;
 use outage::Outages;
@@ -89,7 +89,7 @@ const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// Bind the transport and prepare the loop.
 pub(crate) fn open(seat: Seat) -> Result<Opened, StartError> {
-    open::open(seat)
+    startup::open(seat)
 }
 
 /// The state of a running node.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::answer::{Answer, is_answer, own_result};
-use super::collect::{Collected, Heard, Settled};
+use super::collections::{Collected, Heard, Settled};
 use super::{Host, now};
 use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};

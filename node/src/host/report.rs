@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
-use super::collect::Collections;
+use super::collections::Collections;
 use crate::catalogue;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::scrape::Scrape;

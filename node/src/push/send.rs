@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
-use super::cut::{Cut, Cutter};
+use super::cutter::{Cut, Cutter};
 use super::piece::{Answer, Head, Part};
 use super::plan::Plan;
 use super::{

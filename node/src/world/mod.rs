@@ -8,17 +8,17 @@
 //!   fault ──▶ World ──▶ Input ──▶ Peer ──▶ Effect ──▶ Network ──▶ agenda ──▶ …
 //! ```
 //!
-//! Not here: the search for defects of a cluster (`judge`).
+//! Not here: the search for defects of a cluster (`legitimacy`).
 
 mod agenda;
-mod carry;
+mod deployment;
 mod fault;
-mod judge;
+mod legitimacy;
 mod lie;
 mod life;
 mod line;
 mod network;
-mod script;
+mod transit;
 mod uplink;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,13 +32,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::peer::{Event, Input, Message, Out, Peer, Timer};
 use agenda::Agenda;
+pub use deployment::DeploymentTree;
 pub use fault::{Fault, Layer};
-pub use judge::{Defect, Snapshot};
+pub use legitimacy::{Defect, Snapshot};
 pub use lie::Lie;
 use life::Host;
 pub use life::Memory;
 pub use network::{Conditions, Latency, Network};
-pub use script::DeploymentTree;
 
 /// A peer's identity in a world.
 pub type Id = u32;

@@ -4,7 +4,7 @@
 //! ```text
 //!   peers ──▶ one ring ──▶ N and ranks ──▶ fingers      corrected (`joining`, `ranking`)
 //!   list  ──▶ one ring with ranks ──────▶ fingers      sorted
-//!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`written`)
+//!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`paper`)
 //! ```
 //!
 //! A node tries the order of its list first: a member asks the next one of the list whether both
@@ -21,15 +21,15 @@
 
 mod joining;
 mod message;
+mod paper;
 mod peers;
 mod ranking;
 mod seam;
-mod written;
 
 pub use message::{Body, Message};
+pub use paper::Written;
 pub use peers::Peers;
 pub use seam::{Input, Outcome, Place, Procedure};
-pub use written::Written;
 
 use std::collections::BTreeSet;
 

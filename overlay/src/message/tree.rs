@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::MAX_LEVELS;
 
-pub use super::order::SiblingOrder;
+pub use super::sibling_order::SiblingOrder;
 
 /// The most heirs that a root announces.
 pub const MAX_HEIRS: usize = 3;

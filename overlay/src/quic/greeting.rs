@@ -25,7 +25,7 @@ use quinn::{RecvStream, SendStream};
 use serde::{Deserialize, Serialize};
 
 use super::book::ADDRESSES_MAX;
-use super::choice::Gone;
+use super::choice::GoneConnections;
 use super::metrics_address::MetricsAddress;
 use super::notary::Notary;
 use crate::lives::BOOT_MAX;
@@ -49,7 +49,7 @@ pub(super) struct Hello {
     pub(super) attempt: u64,
     /// The connections that the greeter takes for gone. A new link wins against them, even if the
     /// other side still takes them for alive.
-    pub(super) gone: Gone,
+    pub(super) gone: GoneConnections,
     /// The addresses at which the greeter can be dialled. If there are none, it is dialled where it
     /// is seen.
     pub(super) addresses: Vec<SocketAddr>,

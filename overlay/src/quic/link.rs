@@ -135,7 +135,7 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links_down.increment(1);
             let event = TransportEvent::LinkDown { peer: id, reason };
             shared
-                .emit_with(EventPriority::Link(&peer.told), event, 0)
+                .emit_with(EventPriority::Link(&peer.link_events), event, 0)
                 .await;
         }
         if let Some((boot, _)) = linked {
@@ -143,7 +143,7 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links_up.increment(1);
             let event = TransportEvent::LinkUp { peer: id, boot };
             shared
-                .emit_with(EventPriority::Link(&peer.told), event, 0)
+                .emit_with(EventPriority::Link(&peer.link_events), event, 0)
                 .await;
         }
         *reported = linked;

@@ -19,9 +19,9 @@ use super::book::Contact;
 use super::budget::SharePermit;
 use super::events::EventPriority;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
+use super::introductions::Introductions;
 use super::peer::{Link, Peer};
 use super::pieces::Pieces;
-use super::told::Told;
 use super::{Shared, TransportEvent};
 
 /// The most frames written at once. A guess: with more, a newer maintenance frame more often finds
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 }
 
 /// The error when the connection is gone.
-struct Gone;
+struct ConnectionLost;
 
 impl Writer {
     /// Write until the link drains or breaks. Returns the number of streams opened. The first frame
@@ -52,7 +52,7 @@ impl Writer {
         let mut out = Outgoing {
             stream: None,
             opened: 0,
-            told: Told::new(self.shared.limits.told_contacts),
+            introductions: Introductions::new(self.shared.limits.told_contacts),
             large: JoinSet::new(),
         };
         loop {
@@ -103,7 +103,7 @@ impl Writer {
         .await;
     }
 
-    async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
+    async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), ConnectionLost> {
         let mut pieces = Pieces::for_batch(&batch);
         for frame in batch {
             count_out(&self.shared, &self.link, self.class, frame.len());
@@ -113,10 +113,13 @@ impl Writer {
                 self.write_large(out, frame).await?;
                 continue;
             }
-            let contacts = self.contacts(&frame, Some(&mut out.told));
+            let contacts = self.contacts(&frame, Some(&mut out.introductions));
             let taken = pieces.add(&contacts, frame);
             self.shared.metrics.contacts_told.increment(taken as u64);
-            contacts.iter().take(taken).for_each(|c| out.told.note(c));
+            contacts
+                .iter()
+                .take(taken)
+                .for_each(|c| out.introductions.note(c));
         }
         let mut chunks = pieces.finish();
         if chunks.is_empty() {
@@ -132,17 +135,20 @@ impl Writer {
             }
         };
         let written = stream.write_all_chunks(&mut chunks).await;
-        written.map_err(|_| Gone)
+        written.map_err(|_| ConnectionLost)
     }
 
     /// Write a large packet on a stream of its own, so that shorter packets pass it.
-    async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
+    async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), ConnectionLost> {
         let semaphore = self.link.large.clone();
         let permit = match semaphore.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 self.shared.metrics.large_waits.increment(1);
-                semaphore.acquire_owned().await.map_err(|_| Gone)?
+                semaphore
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| ConnectionLost)?
             }
         };
         let mut stream = open(&self.link.connection, StreamKind::Large, 0).await?;
@@ -162,7 +168,11 @@ impl Writer {
     }
 
     /// The contacts that travel with a frame.
-    fn contacts(&self, frame: &Frame, mut told: Option<&mut Told>) -> Vec<Contact> {
+    fn contacts(
+        &self,
+        frame: &Frame,
+        mut introductions: Option<&mut Introductions>,
+    ) -> Vec<Contact> {
         let mut contacts: Vec<Contact> = Vec::new();
         for id in &frame.introduces {
             let pointless = *id == self.peer.id || *id == self.shared.me;
@@ -172,7 +182,10 @@ impl Writer {
             match self.shared.book().contact(*id) {
                 None => self.shared.metrics.contacts_unknown.increment(1),
                 Some(contact) => {
-                    if !told.as_mut().is_some_and(|told| told.has(&contact)) {
+                    if !introductions
+                        .as_mut()
+                        .is_some_and(|introductions| introductions.has(&contact))
+                    {
                         contacts.push(contact);
                     }
                 }
@@ -214,7 +227,7 @@ pub(super) async fn deliver(
         body,
     };
     let priority = match class {
-        PlainClass::Maintenance => EventPriority::Urgent(&peer.told),
+        PlainClass::Maintenance => EventPriority::Urgent(&peer.link_events),
         PlainClass::Control | PlainClass::Packet => EventPriority::Plain,
     };
     shared.emit_with(priority, event, held).await;
@@ -223,7 +236,7 @@ pub(super) async fn deliver(
 struct Outgoing {
     stream: Option<SendStream>,
     opened: u64,
-    told: Told,
+    introductions: Introductions,
     large: JoinSet<()>,
 }
 
@@ -231,11 +244,11 @@ async fn open(
     connection: &Connection,
     kind: StreamKind,
     priority: i32,
-) -> Result<SendStream, Gone> {
-    let mut stream = connection.open_uni().await.map_err(|_| Gone)?;
+) -> Result<SendStream, ConnectionLost> {
+    let mut stream = connection.open_uni().await.map_err(|_| ConnectionLost)?;
     let _ = stream.set_priority(priority);
     let tag = Bytes::copy_from_slice(&[kind.tag()]);
-    stream.write_chunk(tag).await.map_err(|_| Gone)?;
+    stream.write_chunk(tag).await.map_err(|_| ConnectionLost)?;
     Ok(stream)
 }
 

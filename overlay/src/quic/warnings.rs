@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::close::DialError;
-use super::words;
+use super::explanations;
 use crate::PeerId;
 
 /// The least time between two lines about one subject and one reason.
@@ -106,8 +106,8 @@ impl Shared {
             peer = peer.map(|(_, name)| name),
             likely,
             %address,
-            reason = words::of(label),
-            remedy = words::remedy(label),
+            reason = explanations::of(label),
+            remedy = explanations::remedy(label),
             untold = (untold > 0).then_some(untold),
             "refused an incoming connection"
         );
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn every_label_has_words_and_a_remedy() {
-        for (label, meaning) in words::REASONS {
+        for (label, meaning) in explanations::REASONS {
             assert!(!meaning.is_empty(), "{label}");
-            assert_ne!(words::remedy(label), "", "{label}");
+            assert_ne!(explanations::remedy(label), "", "{label}");
         }
     }
 }

@@ -16,9 +16,9 @@
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
+mod parent_search;
 mod repair;
 mod scramble;
-mod seek;
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use arrayvec::ArrayVec;
 pub use crate::message::tree::{
     AttachRefusal, Claim, Lead, MAX_HEIRS, Message, RootKey, SiblingOrder, Step,
 };
-use seek::Seek;
+use parent_search::ParentSearch;
 
 use crate::config::TreeLimits;
 use crate::digest::digest_of;
@@ -61,7 +61,7 @@ pub struct Tree<I> {
     root: RootKey<I>,
     heirs: ArrayVec<I, MAX_HEIRS>,
     children: Vec<Child<I>>,
-    seek: Option<Seek<I>>,
+    seek: Option<ParentSearch<I>>,
     /// Orphans that asked for a place before this node was anchored.
     waiting: Vec<(I, SiblingOrder)>,
     established: bool,

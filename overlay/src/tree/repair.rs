@@ -1,7 +1,7 @@
 //! Repair and merging: what a node does without a parent, and when it meets another tree.
 
-use super::seek::Candidate;
-use super::{Claim, Message, RootKey, Seek, SiblingOrder, Surroundings, Tree};
+use super::parent_search::Candidate;
+use super::{Claim, Message, ParentSearch, RootKey, SiblingOrder, Surroundings, Tree};
 use crate::Id;
 use crate::config::{RETRY_MAX, STAGGER};
 use crate::seam::{Event, Out, Timer};
@@ -187,7 +187,7 @@ impl<I: Id> Tree<I> {
         if self.parent == Some(from) {
             return self.orphan(None, around, out);
         }
-        let more = |seek: &Seek<I>| seek.has_asked(from) && !seek.is_exhausted();
+        let more = |seek: &ParentSearch<I>| seek.has_asked(from) && !seek.is_exhausted();
         if self.seek.as_ref().is_some_and(more) {
             self.ask_next(around, out);
         }
@@ -281,7 +281,7 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) {
-        self.seek = Some(Seek::new(claim, candidates));
+        self.seek = Some(ParentSearch::new(claim, candidates));
         self.ask_next(around, out);
     }
 

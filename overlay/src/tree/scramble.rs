@@ -1,6 +1,6 @@
 //! Arbitrary states of the tree layer, as a transient fault may leave them.
 
-use super::{Child, RootKey, Seek, SiblingOrder, Step, Tree};
+use super::{Child, ParentSearch, RootKey, SiblingOrder, Step, Tree};
 use crate::tree::{Claim, MAX_HEIRS};
 use crate::{Id, noise::Noise};
 
@@ -35,6 +35,6 @@ impl<I: Id> Tree<I> {
         };
         self.anchored = noise.one_in(2);
         self.established = noise.one_in(2);
-        self.seek = (noise.one_in(3)).then(|| Seek::new(Claim::Orphan, []));
+        self.seek = (noise.one_in(3)).then(|| ParentSearch::new(Claim::Orphan, []));
     }
 }

@@ -25,7 +25,7 @@ use rustls_pki_types::{
     CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
 };
 
-use crate::raw::Papers;
+use crate::raw_client::Papers;
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(12);

@@ -9,7 +9,7 @@ use binomesh_overlay::quic::{
 };
 
 use crate::bed::{Authority, Node, PATIENCE, eventually, frame, id, packet, slot};
-use crate::raw::{GREETING, Raw, hello, knock};
+use crate::raw_client::{GREETING, Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
 

@@ -10,7 +10,7 @@ use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent, T
 use tokio::net::UdpSocket;
 
 use crate::bed::{Authority, Meter, Node, PATIENCE, eventually, id, packet};
-use crate::raw::{Raw, hello};
+use crate::raw_client::{Raw, hello};
 
 /// Far beyond the end of a test: QUIC gives no link up.
 const NEVER: Duration = Duration::from_secs(600);

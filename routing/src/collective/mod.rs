@@ -16,9 +16,10 @@
 //! A store of keys and values for rendezvous would be another machine beside this one, on
 //! [`voting`] and [`lives`]: its operations are decided one by one in the same way.
 
-mod arrive;
+mod arrivals;
 mod ballots;
 mod context;
+mod dispatch;
 mod fetch;
 mod instance;
 pub mod lives;
@@ -27,7 +28,6 @@ mod message;
 mod names;
 mod outcome;
 mod proposal;
-mod receive;
 mod reduce;
 mod storage;
 mod terms;

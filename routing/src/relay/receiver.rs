@@ -8,7 +8,7 @@
 //!   copy.
 
 mod check;
-mod delivered;
+mod delivered_sequences;
 mod delivery;
 #[cfg(test)]
 mod tests;

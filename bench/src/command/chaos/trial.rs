@@ -207,7 +207,7 @@ impl<'a> Trial<'a> {
         for id in 0..nodes {
             let mut rng = ChaCha8Rng::seed_from_u64(seed ^ u64::from(id) << 40);
             let mut noise = Noise::new(seed.wrapping_add(u64::from(id) << 32));
-            let mut config = Config::new(id, super::draw::FIRST_BOOT, noise.next());
+            let mut config = Config::new(id, super::generator::FIRST_BOOT, noise.next());
             config.parent = shape.parent(id, &mut rng);
             config.slot = Some(id);
             let others: Vec<Id> = (0..nodes).filter(|other| *other != id).collect();

@@ -10,9 +10,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::{Counters, Loopback, growth, growth_by_kind, processor_time};
+use super::observation::Observations;
 use super::saturate::minutes;
 use super::setup::{Context, Setup, now, verified};
-use super::sight::Sights;
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
@@ -95,7 +95,7 @@ pub struct Row {
 
 /// All counters at one moment.
 struct Reading {
-    sights: Sights,
+    sights: Observations,
     counters: Vec<Counters>,
     processor: Vec<Duration>,
     sent: Loopback,
@@ -146,7 +146,7 @@ impl Idle {
         Ok(self.row(&before, &after, elapsed))
     }
 
-    async fn sights(&self, members: &[Member]) -> Sights {
+    async fn sights(&self, members: &[Member]) -> Observations {
         let watch = Watch::open(members, Duration::from_secs(60), self.setup.timeout()).await;
         watch.latest().clone()
     }

@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::observation::{all_avoid, is_graph, is_relinked};
 use super::setup::{Context, Setup, now, quantile};
-use super::sight::{all_avoid, is_graph, is_relinked};
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::record;

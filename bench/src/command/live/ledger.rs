@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::sight::{Sight, Sights, epochs_between};
+use super::observation::{Observation, Observations, epochs_between};
 use super::watch::Seen;
 
 /// The events during a time of watching. If there is a victim, the other nodes are watched, and the
@@ -52,7 +52,7 @@ pub struct Tallied {
 
 impl Ledger {
     /// A ledger without events, for a cluster of this many nodes.
-    pub fn new(nodes: u32, victim: Option<&str>, sights: &Sights) -> Self {
+    pub fn new(nodes: u32, victim: Option<&str>, sights: &Observations) -> Self {
         Self {
             nodes,
             victim: victim.map(str::to_owned),
@@ -66,7 +66,7 @@ impl Ledger {
     }
 
     /// Note the news that a node has told.
-    pub fn note(&mut self, seen: &Seen, sights: &Sights) {
+    pub fn note(&mut self, seen: &Seen, sights: &Observations) {
         let victim = self.victim.as_deref();
         let (Some(sight), false) = (sights.get(&seen.name), victim == Some(&*seen.name)) else {
             return;
@@ -100,7 +100,7 @@ impl Ledger {
             self.accused.insert((seen.name.clone(), accused.clone()));
         }
         self.has_lists |= sight.down.is_some();
-        let is_changed = |before: &Sight| before.tables() != sight.tables();
+        let is_changed = |before: &Observation| before.tables() != sight.tables();
         self.tables_changed += u64::from(seen.before.as_ref().is_some_and(is_changed));
     }
 
@@ -130,11 +130,11 @@ impl Tallied {
 
 #[cfg(test)]
 mod tests {
+    use super::super::observation::tests::ring;
     use super::super::setup::now;
-    use super::super::sight::tests::ring;
     use super::*;
 
-    fn say(ledger: &mut Ledger, sights: &mut Sights, name: &str, edit: fn(&mut Sight)) {
+    fn say(ledger: &mut Ledger, sights: &mut Observations, name: &str, edit: fn(&mut Observation)) {
         let before = sights.get(name).cloned();
         edit(sights.get_mut(name).unwrap());
         let seen = Seen {

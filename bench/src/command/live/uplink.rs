@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::bare::End;
 use super::counters::processor_time;
 use super::setup::{Context, Setup, now};
-use crate::command::peers::home::Home;
+use crate::command::peers::credentials::Home;
 use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::hosts::network::{Family, Hosts, Rate};

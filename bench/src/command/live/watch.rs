@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
+use super::observation::{Observation, Observations};
 use super::setup::now;
-use super::sight::{Sight, Sights};
 
 /// The longest wait for an answer. A paused node gives none.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -24,14 +24,14 @@ pub struct Seen {
     /// The time at which the answer came.
     pub at: Instant,
     /// The answer before that one, if there was one.
-    pub before: Option<Sight>,
+    pub before: Option<Observation>,
 }
 
 /// Nodes that are asked periodically.
 #[derive(Debug)]
 pub struct Watch {
-    answers: mpsc::Receiver<(String, Instant, Sight)>,
-    latest: Sights,
+    answers: mpsc::Receiver<(String, Instant, Observation)>,
+    latest: Observations,
     _readers: JoinSet<()>,
 }
 
@@ -50,7 +50,7 @@ impl Watch {
         }
         let mut watch = Self {
             answers,
-            latest: Sights::new(),
+            latest: Observations::new(),
             _readers: readers,
         };
         let until = begun + patience;
@@ -59,7 +59,7 @@ impl Watch {
     }
 
     /// The last answers of the nodes.
-    pub const fn latest(&self) -> &Sights {
+    pub const fn latest(&self) -> &Observations {
         &self.latest
     }
 
@@ -76,7 +76,7 @@ async fn read(
     member: Member,
     first: Instant,
     period: Duration,
-    news: mpsc::Sender<(String, Instant, Sight)>,
+    news: mpsc::Sender<(String, Instant, Observation)>,
 ) {
     let mut session = member.client().session();
     let mut ticks = interval_at(first, period.max(Duration::from_millis(1)));
@@ -84,7 +84,7 @@ async fn read(
     let mut last = None;
     loop {
         ticks.tick().await;
-        let Ok(Ok(Some(sight))) = timeout(ANSWER, Sight::ask(&mut session)).await else {
+        let Ok(Ok(Some(sight))) = timeout(ANSWER, Observation::ask(&mut session)).await else {
             continue;
         };
         if last.as_ref() == Some(&sight) {

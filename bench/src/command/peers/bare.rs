@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
-use super::home::Home;
+use super::credentials::Home;
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 

@@ -4,8 +4,8 @@
 use binomesh::push::{self, Into, PushOptions, Receiver};
 use bytes::Bytes;
 
+use super::credentials::Home;
 use super::figures::{Figure, Figures, System};
-use super::home::Home;
 use super::measure::Network;
 use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};

@@ -8,9 +8,9 @@ use binomesh::NodeConfig;
 use bytes::Bytes;
 
 use super::arrivals::Arrivals;
+use super::credentials::Home;
 use super::figures::{FORMATION, Figure, Figures, System};
-use super::home::Home;
-use super::{Peers, bare, file, ours};
+use super::{Peers, bare, cluster, file};
 use crate::command::Failure;
 use crate::command::live::counters::Loopback;
 use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
@@ -85,7 +85,7 @@ impl fmt::Display for Task<'_> {
 /// A network of either kind.
 pub(super) enum Network {
     Bare(bare::Network),
-    Ours(ours::Network),
+    Ours(cluster::Network),
 }
 
 impl Network {
@@ -95,7 +95,7 @@ impl Network {
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
             System::Ours => {
                 let window_bytes = (peers.window_mib as usize) << 20;
-                Self::Ours(ours::Network::form(home, window_bytes, peers.queued).await?)
+                Self::Ours(cluster::Network::form(home, window_bytes, peers.queued).await?)
             }
         })
     }

@@ -19,8 +19,8 @@ use std::time::Duration;
 use binomesh::verify::verify;
 use tokio::time::sleep;
 
+use super::credentials::Home;
 use super::figures::{Figure, Figures, IDLE, System};
-use super::home::Home;
 use super::measure::Workload;
 use super::{Peers, order};
 use crate::command::Failure;

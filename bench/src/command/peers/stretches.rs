@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::credentials::Home;
 use super::figures::System;
-use super::home::Home;
 use super::measure::{Network, Workload};
 use super::{Failure, Peers};
 use crate::command::live::counters::Loopback;

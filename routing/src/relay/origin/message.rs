@@ -1,8 +1,8 @@
 //! An open own message: the members that it has reached, and the outstanding ones.
 
 mod conclusion;
+mod location;
 mod turns;
-mod whereabouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::relay::epochs::Epochs;
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
-pub(super) use whereabouts::Whereabouts;
+pub(super) use location::MemberLocation;
 
 /// An own message without a receipt, or several in one packet. Its distances are those of the epoch
 /// in which it was accepted.

@@ -8,8 +8,8 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::super::Peers;
+use super::super::credentials::{Home, name};
 use super::super::figures::System;
-use super::super::home::{Home, name};
 use super::protocol::{Request, Response};
 use crate::command::Failure;
 

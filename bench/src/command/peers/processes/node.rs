@@ -15,8 +15,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
+use super::super::credentials::Home;
 use super::super::figures::System;
-use super::super::home::Home;
 use super::log::Log;
 use super::member::Member;
 use super::protocol::{Request, Response};

@@ -7,7 +7,7 @@ use crate::relay::epochs::{EpochView, Epochs};
 
 /// The present place of an outstanding member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::relay::origin) enum Whereabouts {
+pub(in crate::relay::origin) enum MemberLocation {
     /// The member stands at this distance in the newest epoch.
     At(u32),
     /// The peer is no member of the newest epoch.
@@ -43,14 +43,14 @@ impl<I: Id> OpenMessage<I> {
 
     /// The place of the member at a distance in the newest epoch. A member that is meant by name
     /// may stand elsewhere than the roster had it at first.
-    pub(in crate::relay::origin) fn whereabouts(
+    pub(in crate::relay::origin) fn locate(
         &self,
         at: u32,
         newest: &EpochView<I>,
         epochs: &Epochs<I>,
-    ) -> Whereabouts {
+    ) -> MemberLocation {
         if newest.placement() == self.accepted && !self.is_awaited(at) {
-            return Whereabouts::At(self.corrected(at, newest).unwrap_or(at));
+            return MemberLocation::At(self.corrected(at, newest).unwrap_or(at));
         }
         let accepted = epochs.find(self.accepted.epoch);
         let may_learn =
@@ -58,14 +58,14 @@ impl<I: Id> OpenMessage<I> {
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
                 // This node stands at that rank, so the name is wrong.
-                Some(rank) if rank == newest.placement().rank => Whereabouts::NotFound,
-                Some(rank) => Whereabouts::At(newest.distance_to(rank)),
-                None if newest.roster().is_complete() => Whereabouts::Absent,
-                None if may_learn(newest) => Whereabouts::Unknown,
-                None => Whereabouts::NotFound,
+                Some(rank) if rank == newest.placement().rank => MemberLocation::NotFound,
+                Some(rank) => MemberLocation::At(newest.distance_to(rank)),
+                None if newest.roster().is_complete() => MemberLocation::Absent,
+                None if may_learn(newest) => MemberLocation::Unknown,
+                None => MemberLocation::NotFound,
             },
-            None if accepted.is_some_and(may_learn) => Whereabouts::Nameless,
-            None => Whereabouts::NotFound,
+            None if accepted.is_some_and(may_learn) => MemberLocation::Nameless,
+            None => MemberLocation::NotFound,
         }
     }
 

@@ -11,12 +11,12 @@ use crate::PeerId;
 /// signer's chain. At most [`Notary::MAX_JUDGED`] signers; one more displaces the signer that came
 /// first.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct ChainCache {
     chains: BTreeMap<PeerId, ([u8; 32], u64)>,
     by_age: VecDeque<PeerId>,
 }
 
-impl Judged {
+impl ChainCache {
     pub(super) fn has(&self, signer: PeerId, chain: &[u8; 32], now: u64) -> bool {
         let known = self.chains.get(&signer);
         known.is_some_and(|(known, until)| known == chain && now < *until)
@@ -89,33 +89,33 @@ mod tests {
 
     #[test]
     fn what_was_judged_is_judged_again_in_time_and_the_oldest_is_forgotten() {
-        let mut judged = Judged::default();
-        judged.insert(peer(0), chain(0), 100);
-        assert!(judged.has(peer(0), &chain(0), 99));
-        assert!(!judged.has(peer(0), &chain(0), 100));
-        assert!(!judged.has(peer(1), &chain(0), 99));
-        judged.insert(peer(0), chain(0), 200);
-        assert!(judged.has(peer(0), &chain(0), 100));
+        let mut cache = ChainCache::default();
+        cache.insert(peer(0), chain(0), 100);
+        assert!(cache.has(peer(0), &chain(0), 99));
+        assert!(!cache.has(peer(0), &chain(0), 100));
+        assert!(!cache.has(peer(1), &chain(0), 99));
+        cache.insert(peer(0), chain(0), 200);
+        assert!(cache.has(peer(0), &chain(0), 100));
         for n in 1..=Notary::MAX_JUDGED {
-            judged.insert(peer(n), chain(n), 200);
-            assert_eq!(judged.chains.len(), judged.by_age.len());
+            cache.insert(peer(n), chain(n), 200);
+            assert_eq!(cache.chains.len(), cache.by_age.len());
         }
-        assert_eq!(judged.chains.len(), Notary::MAX_JUDGED);
-        assert!(!judged.has(peer(0), &chain(0), 100));
-        assert!(judged.has(peer(1), &chain(1), 100));
+        assert_eq!(cache.chains.len(), Notary::MAX_JUDGED);
+        assert!(!cache.has(peer(0), &chain(0), 100));
+        assert!(cache.has(peer(1), &chain(1), 100));
     }
 
     #[test]
     fn however_many_chains_a_signer_has_the_last_one_is_remembered_and_no_other_forgotten() {
-        let mut judged = Judged::default();
-        judged.insert(peer(0), chain(0), 200);
+        let mut cache = ChainCache::default();
+        cache.insert(peer(0), chain(0), 200);
         for n in 1..=2 * Notary::MAX_JUDGED {
-            judged.insert(peer(1), chain(n), 200);
+            cache.insert(peer(1), chain(n), 200);
         }
-        assert!(judged.has(peer(0), &chain(0), 100));
-        assert!(judged.has(peer(1), &chain(2 * Notary::MAX_JUDGED), 100));
-        assert!(!judged.has(peer(1), &chain(1), 100));
-        assert_eq!((judged.chains.len(), judged.by_age.len()), (2, 2));
+        assert!(cache.has(peer(0), &chain(0), 100));
+        assert!(cache.has(peer(1), &chain(2 * Notary::MAX_JUDGED), 100));
+        assert!(!cache.has(peer(1), &chain(1), 100));
+        assert_eq!((cache.chains.len(), cache.by_age.len()), (2, 2));
     }
 
     #[test]

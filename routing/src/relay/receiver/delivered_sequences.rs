@@ -10,14 +10,14 @@ use crate::relay::Config;
 /// Beyond the bound the lowest interval is forgotten. Unless a node lies, the mark has passed it by
 /// then, and its messages are not taken again. Kept messages below its end are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Delivered {
+pub(super) struct DeliveredSequences {
     intervals: BTreeMap<(u64, u64), u64>,
     /// The boot and the highest end of the forgotten intervals. A life that forgets an interval of
     /// its own replaces the former boot.
     forgotten: (u64, u64),
 }
 
-impl Delivered {
+impl DeliveredSequences {
     /// The interval of this boot that begins last at or before a sequence: its start and end.
     fn before(&self, boot: u64, sequence: u64) -> Option<(u64, u64)> {
         let mut before = self.intervals.range((boot, 0)..=(boot, sequence));
@@ -96,8 +96,8 @@ mod tests {
             window: 4,
             ..Config::default()
         };
-        let mut delivered = Delivered::default();
-        let one = |delivered: &mut Delivered, at| {
+        let mut delivered = DeliveredSequences::default();
+        let one = |delivered: &mut DeliveredSequences, at| {
             let known = delivered.insert(1, at..at + 1, &config);
             known.is_empty()
         };
@@ -124,7 +124,7 @@ mod tests {
             window: 4,
             ..Config::default()
         };
-        let mut delivered = Delivered::default();
+        let mut delivered = DeliveredSequences::default();
         for sequence in [1, 3, 5, 7] {
             delivered.insert(9, sequence..sequence + 1, &config);
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn noting_several_sequences_returns_the_known_ones() {
         let config = Config::default();
-        let mut delivered = Delivered::default();
+        let mut delivered = DeliveredSequences::default();
         assert_eq!(delivered.insert(1, 10..20, &config), [0u64; 0]);
         assert_eq!(delivered.insert(1, 20..25, &config), [0u64; 0]);
         assert_eq!(delivered.insert(1, 5..10, &config), [0u64; 0]);

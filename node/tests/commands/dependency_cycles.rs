@@ -19,7 +19,7 @@ fn modules_use_each_other_one_way() {
     for name in ["overlay", "routing", "node", "bench"] {
         let uses = uses(&root.join(name).join("src"));
         assert!(uses.len() > 8, "{name}: {uses:?}");
-        all.extend(circles(&uses).into_iter().map(|circle| (name, circle)));
+        all.extend(cycles(&uses).into_iter().map(|circle| (name, circle)));
     }
     let (name, modules) = KNOWN;
     let known = (name, modules.map(str::to_owned).into());
@@ -37,8 +37,8 @@ fn a_circle_is_found_through_others() {
         }
         uses
     };
-    assert!(circles(&uses(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
-    let found = circles(&uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]));
+    assert!(cycles(&uses(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
+    let found = cycles(&uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]));
     assert_eq!(found, [["a", "b", "c"].map(str::to_owned).into()]);
 }
 
@@ -119,7 +119,7 @@ fn exported(library: &str) -> BTreeMap<String, String> {
 }
 
 /// The groups of modules of which each uses, through others, each.
-fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
+fn cycles(uses: &Uses) -> Vec<BTreeSet<String>> {
     let reach = |from: &String| {
         let mut reached = BTreeSet::new();
         let mut open = vec![from];
@@ -133,13 +133,13 @@ fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
         .keys()
         .map(|name| (name.clone(), reach(name)))
         .collect();
-    let mut circles: Vec<BTreeSet<String>> = Vec::new();
+    let mut cycles: Vec<BTreeSet<String>> = Vec::new();
     for (name, all) in &reached {
-        let is_known = circles.iter().any(|circle| circle.contains(name));
+        let is_known = cycles.iter().any(|circle| circle.contains(name));
         if all.contains(name) && !is_known {
             let mutual = all.iter().filter(|other| reached[*other].contains(name));
-            circles.push(mutual.cloned().collect());
+            cycles.push(mutual.cloned().collect());
         }
     }
-    circles
+    cycles
 }

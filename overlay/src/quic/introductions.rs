@@ -9,14 +9,14 @@ use crate::PeerId;
 /// The contacts told on one stream; the one unused for longest is forgotten first. The memory is
 /// per stream, since streams overtake each other: a contact must not come later than the frame that
 /// needs it.
-pub(super) struct Told {
+pub(super) struct Introductions {
     contacts: BTreeMap<PeerId, (u64, u64)>,
     uses: BTreeSet<(u64, PeerId)>,
     clock: u64,
     capacity: usize,
 }
 
-impl Told {
+impl Introductions {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             contacts: BTreeMap::new(),
@@ -30,7 +30,7 @@ impl Told {
     pub(super) fn has(&mut self, contact: &Contact) -> bool {
         let digest = digest(contact);
         let known = self.contacts.get(&contact.id);
-        let has = known.is_some_and(|(told, _)| *told == digest);
+        let has = known.is_some_and(|(introduced, _)| *introduced == digest);
         if has {
             self.note(contact);
         }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
-use super::home::{Home, name};
+use super::credentials::{Home, name};
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 

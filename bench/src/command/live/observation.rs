@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 /// The statements of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// The tables of the node.
     pub report: NodeReport,
     /// The peers that the node takes for down, if it keeps such a list.
@@ -22,9 +22,9 @@ pub struct Sight {
 }
 
 /// The last statements of all nodes that were asked, by name.
-pub type Sights = BTreeMap<String, Sight>;
+pub type Observations = BTreeMap<String, Observation>;
 
-impl Sight {
+impl Observation {
     /// Ask a node for its tables and its list of dead peers.
     pub async fn ask(session: &mut Session) -> Result<Option<Self>, ClientError> {
         Ok(Self::understand(&session.get("/v1/topology").await?))
@@ -88,17 +88,17 @@ impl Sight {
 }
 
 /// Whether every one of these nodes avoids all of `dead`.
-pub fn all_avoid(sights: &Sights, dead: &[String]) -> bool {
-    let avoids = |sight: &Sight| dead.iter().all(|peer| sight.avoids(peer));
+pub fn all_avoid(sights: &Observations, dead: &[String]) -> bool {
+    let avoids = |sight: &Observation| dead.iter().all(|peer| sight.avoids(peer));
     sights.values().all(avoids)
 }
 
 /// Whether the ring passes exactly these nodes, once each, in both directions.
-pub fn is_relinked(sights: &Sights) -> bool {
+pub fn is_relinked(sights: &Observations) -> bool {
     let numbers: BTreeMap<&str, usize> = sights.keys().map(String::as_str).zip(0..).collect();
     let ways: Vec<[Option<usize>; 2]> = sights
         .values()
-        .map(|Sight { report, .. }| {
+        .map(|Observation { report, .. }| {
             [&report.successor, &report.predecessor]
                 .map(|name| numbers.get(name.as_deref()?).copied())
         })
@@ -109,7 +109,7 @@ pub fn is_relinked(sights: &Sights) -> bool {
 }
 
 /// Whether these nodes, without any others, are one exact binomial graph.
-pub fn is_graph(sights: &Sights) -> bool {
+pub fn is_graph(sights: &Observations) -> bool {
     let reports: Vec<NodeReport> = sights.values().map(|one| one.report.clone()).collect();
     let expected = u32::try_from(reports.len()).unwrap_or(u32::MAX);
     verify(&reports, expected).is_ok()
@@ -131,7 +131,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A ring of three nodes, as they report it.
-    pub(crate) fn ring() -> Sights {
+    pub(crate) fn ring() -> Observations {
         let names = ["a", "b", "c"];
         let sight = |number: usize| {
             let near = |step: usize| names.get((number + step) % 3).copied();
@@ -145,7 +145,7 @@ pub(crate) mod tests {
                 "links": [near(1), near(2)], "healthy": true,
                 "anchored": true, "ready": true, "reason": null, "lost_count": 0,
             });
-            Sight::understand(answer.to_string().as_bytes()).unwrap()
+            Observation::understand(answer.to_string().as_bytes()).unwrap()
         };
         (0..3).map(|n| (names[n].to_owned(), sight(n))).collect()
     }
@@ -156,7 +156,7 @@ pub(crate) mod tests {
         let dead = ["c".to_owned()];
         sights.remove("c");
         assert!(!all_avoid(&sights, &dead));
-        let Sight { report, down } = sights.get_mut("a").unwrap();
+        let Observation { report, down } = sights.get_mut("a").unwrap();
         *down = Some(BTreeSet::from(["c".to_owned()]));
         assert!(report.children.contains(&"c".to_owned()));
         assert!(sights["a"].avoids("c") && !sights["b"].avoids("c"));
@@ -173,7 +173,7 @@ pub(crate) mod tests {
         assert!(is_relinked(&sights) && is_graph(&sights));
         sights.remove("c");
         assert!(!is_relinked(&sights), "it leads to a dead node");
-        let link = |sights: &mut Sights, name: &str, to: &str| {
+        let link = |sights: &mut Observations, name: &str, to: &str| {
             let report = &mut sights.get_mut(name).unwrap().report;
             report.successor = Some(to.into());
             report.predecessor = Some(to.into());
@@ -188,9 +188,9 @@ pub(crate) mod tests {
     fn a_list_of_the_down_is_read_if_there_is_one() {
         let mut answer = serde_json::to_value(&ring()["a"].report).unwrap();
         answer["down"] = serde_json::json!(["x"]);
-        let sight = Sight::understand(answer.to_string().as_bytes()).unwrap();
+        let sight = Observation::understand(answer.to_string().as_bytes()).unwrap();
         assert!(sight.takes_for_down("x") && !sight.takes_for_down("b"));
-        assert_eq!(Sight::understand(b"{}"), None);
+        assert_eq!(Observation::understand(b"{}"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use axum::serve::Listener;
-use binomesh_overlay::quic::{Place, Places};
+use binomesh_overlay::quic::{FairPermit, FairPermits};
 use http_body_util::BodyExt;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -62,7 +62,7 @@ impl Origin for tokio::net::unix::SocketAddr {
 pub(super) struct Server<L> {
     pub(super) listener: L,
     pub(super) router: Router,
-    pub(super) places: Places<Option<IpAddr>>,
+    pub(super) permits: FairPermits<Option<IpAddr>>,
     /// Counts how often a new connection had to wait, since all others had requests.
     pub(super) waits: Counter,
     /// Counts idle connections that made room.
@@ -85,13 +85,13 @@ where
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => continue,
             };
-            let place = tokio::select! {
-                place = place(&self.places, address.origin(), &self.waits) => place,
+            let permit = tokio::select! {
+                permit = permit(&self.permits, address.origin(), &self.waits) => permit,
                 () = stop.cancelled() => break,
             };
             let connection = Connection {
                 router: self.router.clone(),
-                place: Arc::new(place),
+                permit: Arc::new(permit),
                 crowded_out: self.crowded_out.clone(),
                 stop: stop.clone(),
             };
@@ -108,24 +108,24 @@ where
     }
 }
 
-/// Take a place of `places`, as soon as there is one.
-async fn place(
-    places: &Places<Option<IpAddr>>,
+/// Take a permit of `permits`, as soon as there is one.
+async fn permit(
+    permits: &FairPermits<Option<IpAddr>>,
     origin: Option<IpAddr>,
     waits: &Counter,
-) -> Place<Option<IpAddr>> {
-    match places.take_oldest(origin) {
-        Some(place) => place,
+) -> FairPermit<Option<IpAddr>> {
+    match permits.take_oldest(origin) {
+        Some(permit) => permit,
         None => {
             waits.increment(1);
-            places.wait(origin).await
+            permits.wait(origin).await
         }
     }
 }
 
 struct Connection {
     router: Router,
-    place: Arc<Place<Option<IpAddr>>>,
+    permit: Arc<FairPermit<Option<IpAddr>>>,
     crowded_out: Counter,
     stop: CancellationToken,
 }
@@ -138,7 +138,7 @@ impl Connection {
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let admission = gate.now();
-        let lost = self.place.lost();
+        let lost = self.permit.lost();
         let entered = tokio::select! {
             entered = gate.enter(io, from, &admission, IDLE) => entered,
             () = lost.cancelled() => return self.crowded_out.increment(1),
@@ -161,16 +161,16 @@ impl Connection {
         }
     }
 
-    /// Serve until the client ends the connection or its place goes to another. When it is `over`,
+    /// Serve until the client ends the connection or its permit goes to another. When it is `over`,
     /// only the request that runs is finished.
     async fn run<T>(self, io: T, over: CancellationToken)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let lost = self.place.lost();
-        let (router, place) = (TowerToHyperService::new(self.router), self.place);
+        let lost = self.permit.lost();
+        let (router, permit) = (TowerToHyperService::new(self.router), self.permit);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-            let busy = Busy::begin(&place);
+            let busy = Busy::begin(&permit);
             let answered = router.call(request);
             async move { answered.await.map(|response| busy.until_sent(response)) }
         });
@@ -195,12 +195,12 @@ impl Connection {
 }
 
 /// A request that runs; its connection makes no room.
-struct Busy(Arc<Place<Option<IpAddr>>>);
+struct Busy(Arc<FairPermit<Option<IpAddr>>>);
 
 impl Busy {
-    fn begin(place: &Arc<Place<Option<IpAddr>>>) -> Self {
-        place.set_busy(true);
-        Self(place.clone())
+    fn begin(permit: &Arc<FairPermit<Option<IpAddr>>>) -> Self {
+        permit.set_busy(true);
+        Self(permit.clone())
     }
 
     /// Keep the request running until its response has been handed to the connection. The rest that
@@ -274,7 +274,7 @@ mod tests {
             let server = Server {
                 listener,
                 router,
-                places: Places::new(connections),
+                permits: FairPermits::new(connections),
                 waits: Counter::from_arc(waits.clone()),
                 crowded_out: Counter::from_arc(crowded_out.clone()),
                 gate: None,

@@ -12,7 +12,7 @@ use binomesh_routing::sibling_tree::Fanout;
 
 use super::answer::Answers;
 use super::callers::Callers;
-use super::collect::Collections;
+use super::collections::Collections;
 use super::inventory::Inventory;
 use super::life::LifeInPlace;
 use super::outage::Outages;

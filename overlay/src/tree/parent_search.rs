@@ -23,7 +23,7 @@ pub(super) struct Candidate<I> {
 
 /// A search in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Seek<I> {
+pub(super) struct ParentSearch<I> {
     claim: Claim<I>,
     candidates: Vec<Candidate<I>>,
     next: usize,
@@ -35,7 +35,7 @@ pub(super) struct Seek<I> {
     pub(super) silent_beats: u32,
 }
 
-impl<I: Copy + Eq> Seek<I> {
+impl<I: Copy + Eq> ParentSearch<I> {
     /// A search among `candidates`; only the first [`MAX_CANDIDATES`] different ones count.
     pub(super) fn new(claim: Claim<I>, candidates: impl IntoIterator<Item = Candidate<I>>) -> Self {
         let mut search = Self {
