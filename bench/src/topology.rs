@@ -1,7 +1,7 @@
 //! The graphs that the binomial graph is compared with, and facts about them.
 //!
-//! Links come from the code that ships: [`SiblingTree`] for the binomial graph and the trees, [`Rank`]
-//! for distances along the ring.
+//! Links come from the code that ships: [`SiblingTree`] for the binomial graph and the trees,
+//! [`Rank`] for distances along the ring.
 //!
 //! Not here: routing with dead nodes (`binomesh-bench route`).
 

@@ -129,7 +129,7 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
             .peer(id)
             .unwrap()
             .collectives()
-            .waiting()
+            .operations()
             .count()
     };
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);

@@ -168,7 +168,11 @@ impl Network {
     /// The successors of all, those that travel counted.
     fn assert_permutation(&self) {
         let held = self.nodes.values();
-        let held = held.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
+        let held = held.flat_map(|node| {
+            node.successor()
+                .into_iter()
+                .chain(node.offered_successors())
+        });
         let sent = self
             .letters
             .iter()

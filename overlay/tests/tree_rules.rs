@@ -7,7 +7,7 @@ use binomesh_overlay::census;
 use binomesh_overlay::detector::{self, Rumour};
 use binomesh_overlay::overlay::Out;
 use binomesh_overlay::tree::{
-    AttachRefusal, Claim, Lead, Message as Tree, RootKey, SiblingOrder, Step,
+    Ancestor, AttachRefusal, Claim, Lead, Message as Tree, RootKey, SiblingOrder,
 };
 use binomesh_overlay::{
     Config, Effect, Epoch, Input, Message, Overlay, Placement, Population, Rank, Timer,
@@ -93,7 +93,7 @@ fn key(id: u32, weight: u8) -> RootKey<u32> {
 fn lead(path: &[u32], anchored: bool) -> Lead<u32> {
     let mut path = path.to_vec();
     path.dedup();
-    let step = |(depth, id): (usize, &u32)| Step {
+    let step = |(depth, id): (usize, &u32)| Ancestor {
         id: *id,
         order: if depth == 0 {
             SiblingOrder::default()

@@ -31,7 +31,7 @@ use clap::Args;
 use super::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::record;
-use credentials::Home;
+use credentials::CredentialsFolder;
 use figures::{Figures, System};
 use measure::{Task, Workload};
 pub use processes::node::PeersNode;
@@ -168,7 +168,7 @@ impl Peers {
     }
 
     async fn measure(&self) -> Result<Figures, Failure> {
-        let home = Home::new(self.nodes, self.profile, self.signatures)?;
+        let home = CredentialsFolder::new(self.nodes, self.profile, self.signatures)?;
         let systems: &[System] = match self.floor {
             true => &[System::Star, System::Tree, System::Ours],
             false => &[System::Ours],

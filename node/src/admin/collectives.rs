@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 use super::{Body, Door, ErrorResponse, Parameters};
-use crate::collective::{Action, Collective, CollectiveError, Given, OnLoss};
+use crate::collective::{Action, Collective, CollectiveError, Contribution, OnLoss};
 use crate::command::Destination;
 use crate::settings::Inventory;
 
@@ -135,8 +135,8 @@ pub(super) async fn collective(
     let Query(query) = query?;
     let (action, members, body) = (query.action()?, query.members()?, body?);
     let given = match action {
-        Action::Scatter(_) | Action::AllToAll => Given::Parts(parts(&body)?),
-        _ => Given::Bytes(body),
+        Action::Scatter(_) | Action::AllToAll => Contribution::Parts(parts(&body)?),
+        _ => Contribution::Bytes(body),
     };
     let loss = query
         .on_loss

@@ -21,7 +21,7 @@ use super::queue::OpenMessages;
 use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
-use super::targets::{LostMembers, told};
+use super::targets::{LostMembers, reachable_metrics};
 use super::{Host, Opened, Seat, StartError};
 use crate::expiry::Expiry;
 use crate::peer::Peer;
@@ -53,7 +53,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         identity,
         bind: vec![config.bind],
         advertised: config.advertise.clone(),
-        metrics: told(&config),
+        metrics: reachable_metrics(&config),
         boot: state.boot,
         node_secret: state.secret,
         limits: limits(&config),

@@ -11,7 +11,7 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
 use super::cutter::{Cut, Cutter};
-use super::piece::{Answer, Head, Part};
+use super::piece::{Head, Part, PieceAnswer};
 use super::plan::Plan;
 use super::{
     InvalidFileName, MARK_BYTES, PushFailure, PushOptions, PushReport, TOPIC, check_file_name, now,
@@ -77,7 +77,7 @@ pub async fn send(
 }
 
 /// A piece on its way.
-struct Sent {
+struct PieceInFlight {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
@@ -96,7 +96,7 @@ struct Push<'a> {
     options: &'a PushOptions,
     plan: Plan,
     number: u64,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<PieceInFlight>,
     /// The number of pieces so far.
     pieces: u32,
     /// The number of bytes that have their receipts.
@@ -212,7 +212,7 @@ impl<'a> Push<'a> {
     fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool, is_end: bool) {
         let left = self.plan.left(self.options.size_bytes, end, self.pieces);
         self.pieces = self.pieces.saturating_add(1);
-        self.sent.push_back(Sent {
+        self.sent.push_back(PieceInFlight {
             handle: self.publish(payload.clone(), is_marked, left, is_end),
             payload,
             is_marked,
@@ -370,10 +370,10 @@ impl<'a> Push<'a> {
             failed.push((&one.name, reason));
         }
         for reply in &receipt.replies {
-            match Answer::parse(&reply.reply) {
-                Answer::Written => {}
-                Answer::Stored => self.stored.extend(reply.names.iter().cloned()),
-                Answer::Failed(reason) => {
+            match PieceAnswer::parse(&reply.reply) {
+                PieceAnswer::Written => {}
+                PieceAnswer::Stored => self.stored.extend(reply.names.iter().cloned()),
+                PieceAnswer::Failed(reason) => {
                     failed.extend(reply.names.iter().map(|name| (name, reason.clone())));
                 }
             }
@@ -442,7 +442,7 @@ impl Drop for Push<'_> {
 }
 
 /// The outcome of a piece; never ready if there is no piece.
-async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
+async fn settled(piece: Option<&mut PieceInFlight>) -> Result<Receipt, SendError> {
     match piece {
         Some(piece) => (&mut piece.handle).await,
         None => std::future::pending().await,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use binomesh_overlay::clique::{self, Body};
 use binomesh_overlay::lives::BOOT_MAX;
 use binomesh_overlay::noise::Noise;
-use binomesh_overlay::tree::{Claim, Lead, Message as Tree, RootKey, SiblingOrder, Step};
+use binomesh_overlay::tree::{Ancestor, Claim, Lead, Message as Tree, RootKey, SiblingOrder};
 use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
 use binomesh_overlay::{census, detector, fingers, relayed, ring, spanning, stamp::Mark};
 use binomesh_routing::{self as routing, packet};
@@ -302,7 +302,7 @@ impl Liar {
                 let steps = (0..self.noise.next() % 5).map(|_| self.anybody());
                 let steps: Vec<Id> = steps.collect();
                 let heirs = lead.heirs.iter().map(|_| self.anybody()).collect();
-                let path = steps.into_iter().map(|id| Step {
+                let path = steps.into_iter().map(|id| Ancestor {
                     id,
                     order: SiblingOrder::default(),
                 });

@@ -36,7 +36,7 @@ struct Entry {
     /// For how many more beats the goodbye is sent over new links.
     beats_left: u32,
     /// For how many more beats late messages of that life may arrive.
-    late: u32,
+    late_beats_left: u32,
     /// In how many more beats other nodes are asked about the goodbye.
     asked: u32,
 }
@@ -49,18 +49,18 @@ pub(super) struct Goodbyes<I> {
     believed: BTreeSet<I>,
     life: u32,
     /// [`LATE`] in beats.
-    late: u32,
+    late_beats: u32,
 }
 
 impl<I: Id> Goodbyes<I> {
     /// No goodbyes yet. Each is sent over new links for `life` beats, and messages may be late for
-    /// `late` beats.
-    pub(super) const fn new(life: u32, late: u32) -> Self {
+    /// `late_beats` beats.
+    pub(super) const fn new(life: u32, late_beats: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
             believed: BTreeSet::new(),
             life,
-            late,
+            late_beats,
         }
     }
 
@@ -105,7 +105,7 @@ impl<I: Id> Goodbyes<I> {
             proof,
             is_told: false,
             beats_left: self.life,
-            late: if is_linked { self.late } else { 0 },
+            late_beats_left: if is_linked { self.late_beats } else { 0 },
             asked: ASKED,
         };
         self.believed.insert(peer);
@@ -134,25 +134,27 @@ impl<I: Id> Goodbyes<I> {
     /// A link to the very life that has left is up.
     pub(super) fn expect_late(&mut self, peer: I) {
         if let Some(entry) = self.entries.get_mut(&peer) {
-            entry.late = self.late;
+            entry.late_beats_left = self.late_beats;
         }
     }
 
     /// Whether a message that comes from the peer now may have been sent before its goodbye.
     pub(super) fn is_late(&self, peer: I) -> bool {
-        self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
+        self.entries
+            .get(&peer)
+            .is_some_and(|entry| entry.late_beats_left > 0)
     }
 
     /// A beat has passed. Returns the peers whose goodbyes have expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
-        let (life, late) = (self.life, self.late);
+        let (life, late) = (self.life, self.late_beats);
         self.believed.clear();
         let mut expired = Vec::new();
         for (peer, entry) in &mut self.entries {
             let was_over = entry.is_over();
             // A corrupted counter must not last longer than a valid one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
-            entry.late = entry.late.min(late).saturating_sub(1);
+            entry.late_beats_left = entry.late_beats_left.min(late).saturating_sub(1);
             entry.asked = entry.asked.min(ASKED);
             if entry.is_over() && !was_over {
                 // The entry stays: the same goodbye from a node that still keeps it must not be
@@ -231,7 +233,7 @@ impl<I: Id> Goodbyes<I> {
             proof: Vec::new(),
             is_told: noise & 8 > 0,
             beats_left: (noise >> 8) as u32 | 1,
-            late: (noise >> 40) as u32,
+            late_beats_left: (noise >> 40) as u32,
             asked: (noise >> 50) as u32,
         };
         self.entries.insert(peer, entry);

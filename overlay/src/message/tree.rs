@@ -38,7 +38,7 @@ impl<I: Ord + Copy> RootKey<I> {
 
 /// One ancestor on the path from the root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Step<I> {
+pub struct Ancestor<I> {
     /// The ancestor.
     pub id: I,
     /// The place of the ancestor among its own siblings; unset for the root.
@@ -49,7 +49,7 @@ pub struct Step<I> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lead<I> {
     /// The ancestors, root first, the sender last.
-    pub path: Vec<Step<I>>,
+    pub path: Vec<Ancestor<I>>,
     /// The place of the receiver among the sender's children.
     pub order: SiblingOrder,
     /// The root of the tree, and its key.

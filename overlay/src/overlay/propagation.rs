@@ -269,12 +269,12 @@ mod tests {
     use super::*;
     use crate::overlay::Input;
     use crate::ring::Message as Ring;
-    use crate::tree::{Lead, Message as Tree, RootKey, SiblingOrder, Step};
+    use crate::tree::{Ancestor, Lead, Message as Tree, RootKey, SiblingOrder};
     use crate::{Config, Effect, Message};
 
     /// Whether node 2, a leaf, has sent its Info to its parent, and how long the refresh timer was
     /// last armed for.
-    fn told(out: &mut Out<u32>) -> (bool, Option<Duration>) {
+    fn refreshed(out: &mut Out<u32>) -> (bool, Option<Duration>) {
         let info = Message::Ring(Ring::Info(2));
         let (mut has_told, mut armed) = (false, None);
         for effect in out.drain() {
@@ -304,7 +304,7 @@ mod tests {
             priority: 100,
             id: 1,
         };
-        let step = Step {
+        let step = Ancestor {
             id: 1,
             order: SiblingOrder::default(),
         };
@@ -325,12 +325,12 @@ mod tests {
             },
             &mut out,
         );
-        assert!(told(&mut out).0);
+        assert!(refreshed(&mut out).0);
         for _ in 0..8 {
             node.handle(refresh(), &mut out);
         }
         let soon = 2 * node.config.pace.refresh;
-        assert!(told(&mut out).1 > Some(soon));
+        assert!(refreshed(&mut out).1 > Some(soon));
         // The refresh must not come at once: if one of two nodes lies, they would answer each other
         // for ever.
         node.handle(
@@ -340,7 +340,7 @@ mod tests {
             },
             &mut out,
         );
-        let (has_told, armed) = told(&mut out);
+        let (has_told, armed) = refreshed(&mut out);
         assert!(
             !has_told && armed.is_some_and(|after| after < soon),
             "{armed:?}"
@@ -352,8 +352,8 @@ mod tests {
             },
             &mut out,
         );
-        assert_eq!(told(&mut out), (false, None), "it is not put off");
+        assert_eq!(refreshed(&mut out), (false, None), "it is not put off");
         node.handle(refresh(), &mut out);
-        assert!(told(&mut out).0);
+        assert!(refreshed(&mut out).0);
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::overlay::{Input, Timer};
-    use crate::tree::{Lead, RootKey, SiblingOrder, Step};
+    use crate::tree::{Ancestor, Lead, RootKey, SiblingOrder};
     use crate::{Effect, Overlay, ring, tree};
 
     /// Node 0, a leaf under root 9.
@@ -125,7 +125,7 @@ mod tests {
                 id: 9,
             };
             let lead = Lead {
-                path: [Step { id: 9, order }].into_iter().collect(),
+                path: [Ancestor { id: 9, order }].into_iter().collect(),
                 order: SiblingOrder::slot(1),
                 root,
                 heirs: [0].into_iter().collect(),

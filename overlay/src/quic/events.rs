@@ -99,7 +99,7 @@ pub struct Events {
     urgent: Queue,
     others: Queue,
     /// The first of the other events, while urgent ones have to come before it.
-    held: Option<Waiting>,
+    deferred: Option<Waiting>,
     /// How many urgent events were taken.
     taken: u64,
     was_urgent: bool,
@@ -137,12 +137,13 @@ impl Events {
         {
             return Some(self.take_urgent(waiting));
         }
-        if self.held.is_none() {
-            self.held = ask(&mut self.others);
+        if self.deferred.is_none() {
+            self.deferred = ask(&mut self.others);
         }
         let taken = self.taken;
-        let is_due = |held: &mut Waiting| held.turn.as_ref().is_none_or(|t| t.after <= taken);
-        if let Some(waiting) = self.held.take_if(is_due) {
+        let is_due =
+            |deferred: &mut Waiting| deferred.turn.as_ref().is_none_or(|t| t.after <= taken);
+        if let Some(waiting) = self.deferred.take_if(is_due) {
             self.was_urgent = false;
             return Some(waiting.event);
         }
@@ -158,17 +159,17 @@ impl Events {
 
     fn has_ended(&self) -> bool {
         let is_over = |queue: &Queue| queue.is_closed() && queue.is_empty();
-        self.held.is_none() && is_over(&self.urgent) && is_over(&self.others)
+        self.deferred.is_none() && is_over(&self.urgent) && is_over(&self.others)
     }
 }
 
 /// The sending end of the events, for the transport.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct EventSender {
     urgent: Lane,
     others: Lane,
     /// How many urgent events were sent.
-    told: AtomicU64,
+    urgent_sent: AtomicU64,
 }
 
 /// The sending end of a queue.
@@ -181,22 +182,22 @@ struct Lane {
     least: usize,
 }
 
-pub(super) fn events(limits: &TransportLimits) -> (Telling, Events) {
+pub(super) fn events(limits: &TransportLimits) -> (EventSender, Events) {
     let (urgent, urgent_queue) = lane(limits.events, MAINTENANCE_EVENT_BYTES);
     let (others, others_queue) = lane(limits.events, limits.event_bytes);
-    let telling = Telling {
+    let sender = EventSender {
         urgent,
         others,
-        told: AtomicU64::new(0),
+        urgent_sent: AtomicU64::new(0),
     };
     let events = Events {
         urgent: urgent_queue,
         others: others_queue,
-        held: None,
+        deferred: None,
         taken: 0,
         was_urgent: false,
     };
-    (telling, events)
+    (sender, events)
 }
 
 fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
@@ -211,10 +212,10 @@ fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
     (lane, queue)
 }
 
-impl Telling {
+impl EventSender {
     /// Send an event. It waits for its turn and for room, which is counted; once stopped, it is
     /// sent only if it need not wait.
-    pub(super) async fn tell(
+    pub(super) async fn send(
         &self,
         event: TransportEvent,
         bytes: usize,
@@ -235,7 +236,7 @@ impl Telling {
         };
         let turn = match &priority {
             EventPriority::Link(links) => {
-                Some(Turn::begin(links, self.told.load(Ordering::Acquire)))
+                Some(Turn::begin(links, self.urgent_sent.load(Ordering::Acquire)))
             }
             EventPriority::Plain | EventPriority::Urgent(_) => None,
         };
@@ -252,7 +253,7 @@ impl Telling {
         if is_urgent {
             // Count before the event can be seen: a link event that reads the count stays behind
             // all urgent events that are there.
-            self.told.fetch_add(1, Ordering::AcqRel);
+            self.urgent_sent.fetch_add(1, Ordering::AcqRel);
         }
         let waiting = Waiting {
             event,
@@ -300,7 +301,7 @@ mod tests {
 
     /// Both ends of the events, and the count of one peer.
     struct Bed {
-        telling: Telling,
+        sender: EventSender,
         events: Events,
         links: LinkEvents,
         stop: CancellationToken,
@@ -311,9 +312,9 @@ mod tests {
             events,
             ..TransportLimits::default()
         };
-        let (telling, events) = super::events(&limits);
+        let (sender, events) = super::events(&limits);
         Bed {
-            telling,
+            sender,
             events,
             links: LinkEvents::default(),
             stop: CancellationToken::new(),
@@ -359,7 +360,7 @@ mod tests {
                 _ => EventPriority::Plain,
             };
             let waits = Counter::noop();
-            let told = self.telling.tell(event, 1, priority, &waits, &self.stop);
+            let told = self.sender.send(event, 1, priority, &waits, &self.stop);
             let mut told = pin!(told);
             futures_util::poll!(told.as_mut()).is_ready()
         }
@@ -398,8 +399,8 @@ mod tests {
             let waits = Counter::noop();
             let priority = EventPriority::Urgent(&bed.links);
             let told = bed
-                .telling
-                .tell(maintenance(1), 1, priority, &waits, &bed.stop);
+                .sender
+                .send(maintenance(1), 1, priority, &waits, &bed.stop);
             let mut told = pin!(told);
             for expected in [packet(0), UP] {
                 assert!(futures_util::poll!(told.as_mut()).is_pending());
@@ -444,15 +445,13 @@ mod tests {
         let bed = bed(64);
         bed.tell_all([maintenance(0), packet(0), DOWN]).await;
         let Bed {
-            telling,
-            mut events,
-            ..
+            sender, mut events, ..
         } = bed;
         {
             let mut next = pin!(events.recv());
             assert!(futures_util::poll!(next.as_mut()).is_ready());
         }
-        drop(telling);
+        drop(sender);
         assert_eq!(events.recv().await, Some(packet(0)));
         assert_eq!(events.recv().await, Some(DOWN));
         assert_eq!(events.recv().await, None);
@@ -471,8 +470,8 @@ mod tests {
             };
             let waits = Counter::noop();
             let told = bed
-                .telling
-                .tell(event.clone(), 1, priority, &waits, &bed.stop);
+                .sender
+                .send(event.clone(), 1, priority, &waits, &bed.stop);
             told.await;
             let told = tokio::time::timeout(Duration::from_secs(10), host).await;
             assert_eq!(told.expect("woken").expect("no panic"), Some(event));

@@ -89,7 +89,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         farewell: Parting::default(),
         refused: None,
         drain: None,
-        need: Need::default(),
+        need: LinkDemand::default(),
     };
     if let Some(ack) = ack {
         watch.say(ack).await;
@@ -187,14 +187,14 @@ impl Parting {
 
 /// Which sides need the link, as far as they have said.
 #[derive(Debug)]
-struct Need {
+struct LinkDemand {
     frames: u64,
     quiet: bool,
     said: bool,
     heard: bool,
 }
 
-impl Default for Need {
+impl Default for LinkDemand {
     fn default() -> Self {
         Self {
             frames: 0,
@@ -230,7 +230,7 @@ struct Watch {
     farewell: Parting,
     refused: Option<RefusedFrame>,
     drain: Option<Drain>,
-    need: Need,
+    need: LinkDemand,
 }
 
 impl Watch {

@@ -22,7 +22,7 @@ use super::choice::Direction;
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
-use super::events::{EventPriority, Telling};
+use super::events::{EventPriority, EventSender};
 use super::frame::PlainClass;
 use super::handshake;
 use super::identity::Identity;
@@ -76,7 +76,7 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
     /// The runtime of all tasks.
     pub(super) runtime: Handle,
-    pub(super) events: Telling,
+    pub(super) events: EventSender,
 }
 
 impl Shared {
@@ -93,7 +93,7 @@ impl Shared {
         bytes: usize,
     ) {
         let waits = &self.metrics.host_waits;
-        let told = self.events.tell(event, bytes, priority, waits, &self.stop);
+        let told = self.events.send(event, bytes, priority, waits, &self.stop);
         told.await;
     }
 

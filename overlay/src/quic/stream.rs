@@ -205,14 +205,14 @@ pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: 
     metrics.bytes_out.increment(bytes);
 }
 
-/// Count a received body and hand it to the host; `held` bytes are counted as room.
+/// Count a received body and hand it to the host; `frame_bytes` bytes are counted as room.
 pub(super) async fn deliver(
     shared: &Arc<Shared>,
     peer: &Peer,
     link: &Link,
     class: PlainClass,
     body: Bytes,
-    held: usize,
+    frame_bytes: usize,
 ) {
     let bytes = body.len() as u64;
     link.traffic.frames_in.fetch_add(1, Ordering::Relaxed);
@@ -230,7 +230,7 @@ pub(super) async fn deliver(
         PlainClass::Maintenance => EventPriority::Urgent(&peer.link_events),
         PlainClass::Control | PlainClass::Packet => EventPriority::Plain,
     };
-    shared.emit_with(priority, event, held).await;
+    shared.emit_with(priority, event, frame_bytes).await;
 }
 
 struct Outgoing {
@@ -276,7 +276,7 @@ fn failure(error: io::Error) -> ReadFailure {
 }
 
 /// The room of a frame that is being assembled.
-struct Held {
+struct AssemblyRoom {
     _permit: SharePermit,
     /// The next time to check whether others wait for room.
     end: Pin<Box<Sleep>>,
@@ -312,18 +312,18 @@ impl Reader {
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
         let mut assembly = Assembly::new(self.shared.body_max(class), self.shared.buffers.clone());
-        let (mut room, mut is_over) = (None::<Held>, false);
+        let (mut room, mut is_over) = (None::<AssemblyRoom>, false);
         loop {
             match assembly.step()? {
                 Step::Part => {
                     let mut space = assembly.space();
                     let read = match &mut room {
                         None => stream.read_buf(&mut space).await,
-                        Some(held) => tokio::select! {
+                        Some(room) => tokio::select! {
                             biased;
                             read = stream.read_buf(&mut space) => read,
-                            () = &mut held.end => {
-                                self.extend(held)?;
+                            () = &mut room.end => {
+                                self.extend(room)?;
                                 continue;
                             }
                         },
@@ -348,7 +348,11 @@ impl Reader {
 
     /// Take room to assemble a large frame. A short frame on a stream of its own needs room too,
     /// since there are many such streams.
-    async fn room(&self, kind: StreamKind, header: &Header) -> Result<Option<Held>, ReadFailure> {
+    async fn room(
+        &self,
+        kind: StreamKind,
+        header: &Header,
+    ) -> Result<Option<AssemblyRoom>, ReadFailure> {
         if header.body_len <= self.shared.limits.large_above && kind != StreamKind::Large {
             return Ok(None);
         }
@@ -364,7 +368,7 @@ impl Reader {
             };
         }
         let limit = self.shared.limits.assembly_time(bytes);
-        let hold = |permit| Held {
+        let hold = |permit| AssemblyRoom {
             _permit: permit,
             end: Box::pin(sleep(limit)),
             was_wanted: false,
@@ -373,12 +377,12 @@ impl Reader {
     }
 
     /// A frame takes long. It may, unless others wait for room now and did at the last check.
-    fn extend(&self, held: &mut Held) -> Result<(), ReadFailure> {
+    fn extend(&self, room: &mut AssemblyRoom) -> Result<(), ReadFailure> {
         let is_wanted = self.peer.assembly.is_wanted();
-        if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {
+        if std::mem::replace(&mut room.was_wanted, is_wanted) && is_wanted {
             return Err(RefusedFrame::Overdue.into());
         }
-        held.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
+        room.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
         Ok(())
     }
 
@@ -392,8 +396,16 @@ impl Reader {
         let contacts = frame.get(frame::HEADER_LEN..body_at).unwrap_or_default();
         let contacts = frame::parse_contacts(contacts)?;
         contacts.into_iter().for_each(|c| self.shared.hear(c));
-        let (held, body) = (frame.len(), frame.slice(body_at..));
-        deliver(&self.shared, &self.peer, &self.link, class, body, held).await;
+        let (frame_bytes, body) = (frame.len(), frame.slice(body_at..));
+        deliver(
+            &self.shared,
+            &self.peer,
+            &self.link,
+            class,
+            body,
+            frame_bytes,
+        )
+        .await;
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use arrayvec::ArrayVec;
 
 pub use crate::message::tree::{
-    AttachRefusal, Claim, Lead, MAX_HEIRS, Message, RootKey, SiblingOrder, Step,
+    Ancestor, AttachRefusal, Claim, Lead, MAX_HEIRS, Message, RootKey, SiblingOrder,
 };
 use parent_search::ParentSearch;
 
@@ -55,7 +55,7 @@ pub struct Tree<I> {
     /// The parent that has restarted, during the first round of asking.
     restarted: Option<I>,
     anchored: bool,
-    path: Vec<Step<I>>,
+    path: Vec<Ancestor<I>>,
     /// This node's own key, for the case that it is a root.
     key: RootKey<I>,
     root: RootKey<I>,
@@ -385,7 +385,7 @@ impl<I: Id> Tree<I> {
 
     fn lead_for(&self, child: &Child<I>) -> Lead<I> {
         let mut path = self.path.clone();
-        path.push(Step {
+        path.push(Ancestor {
             id: self.me,
             order: self.order.clone(),
         });

@@ -1,6 +1,6 @@
 //! Arbitrary states of the tree layer, as a transient fault may leave them.
 
-use super::{Child, ParentSearch, RootKey, SiblingOrder, Step, Tree};
+use super::{Ancestor, Child, ParentSearch, RootKey, SiblingOrder, Tree};
 use crate::tree::{Claim, MAX_HEIRS};
 use crate::{Id, noise::Noise};
 
@@ -21,7 +21,7 @@ impl<I: Id> Tree<I> {
         self.children = children.into_iter().map(|id| place(id, order())).collect();
         self.path = path
             .into_iter()
-            .map(|id| Step { id, order: order() })
+            .map(|id| Ancestor { id, order: order() })
             .collect();
         self.waiting = waiting.into_iter().map(|id| (id, order())).collect();
         self.order = order();

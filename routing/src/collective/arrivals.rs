@@ -72,16 +72,16 @@ impl<I: Id + Serialize> Instance<I> {
         }
         self.last_coordinator = coordinator;
         if again {
-            self.told.clear();
+            self.informed.clear();
         }
         let mut listeners = self.listeners(&value, ctx.gone);
         // Perhaps no member takes itself for the coordinator. After every third retry one more
         // member is told: it may know that those before it in the list are down.
         let further = self.others(ctx.gone).map(|(place, _)| place);
         listeners.extend(further.take(self.retries as usize / 3));
-        self.is_told_late |= !self.told.is_empty() || again;
-        let new: BTreeSet<u32> = listeners.difference(&self.told).copied().collect();
-        self.told.extend(&new);
+        self.is_told_late |= !self.informed.is_empty() || again;
+        let new: BTreeSet<u32> = listeners.difference(&self.informed).copied().collect();
+        self.informed.extend(&new);
         let new: Vec<I> = new
             .into_iter()
             .filter(|place| *place != self.me)

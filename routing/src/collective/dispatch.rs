@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The arrival of a member, as its message says.
-struct Arrival {
+struct ArrivalReport {
     key: Key,
     digest: Digest,
     /// The milliseconds that its caller still has.
@@ -118,7 +118,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                 terms,
                 ..
             } => {
-                let arrival = Arrival {
+                let arrival = ArrivalReport {
                     key,
                     digest,
                     left: time,
@@ -164,11 +164,11 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     fn on_arrive(
         &mut self,
         from: I,
-        arrival: Arrival,
+        arrival: ArrivalReport,
         terms: Option<Terms<I>>,
         out: &mut Vec<Effect<I>>,
     ) {
-        let Arrival {
+        let ArrivalReport {
             key,
             digest,
             left,

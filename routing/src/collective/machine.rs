@@ -14,7 +14,8 @@ use super::names::Names;
 use super::outcome;
 use super::tree::Tree;
 use super::{
-    Call, CallError, Collectives, Config, Effect, Input, Key, OperationRefusal, Timer, Waiting,
+    Call, CallError, Collectives, Config, Effect, Input, Key, OperationRefusal, OperationState,
+    Timer,
 };
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
@@ -244,9 +245,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     }
 
     /// The operations that this member knows. Each names the arrived members and the missing ones.
-    pub fn waiting(&self) -> impl Iterator<Item = Waiting<I>> + '_ {
-        self.names
-            .all()
-            .map(|instance| instance.waiting(&self.gone))
+    pub fn operations(&self) -> impl Iterator<Item = OperationState<I>> + '_ {
+        self.names.all().map(|instance| instance.state(&self.gone))
     }
 }

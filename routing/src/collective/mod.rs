@@ -48,7 +48,7 @@ use context::Gone;
 use lives::Lives;
 pub use message::{Item, Lives as LivesAmong, Message, OperationRefusal};
 use names::Names;
-pub use outcome::{CallError, Outcome, Waiting};
+pub use outcome::{CallError, OperationState, Outcome};
 pub use proposal::{Class, End, Hash as ValueHash, Proposal, Value};
 pub use reduce::{Number, Op, Operator, ReduceError, UnknownOp};
 pub use storage::join_parts;

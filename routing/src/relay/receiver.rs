@@ -25,7 +25,7 @@ use super::{Event, RelayStats, Timer};
 use crate::packet::{CustodyRefusal, Errand, Packet, Part};
 use crate::strategy::Strategy;
 use check::check;
-use unknown_epoch::Held;
+use unknown_epoch::DeferredPackets;
 use window::{Claim, Novelty, Source, Windows};
 
 pub use delivery::Delivery;
@@ -34,14 +34,14 @@ pub use delivery::Delivery;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Receiver<I> {
     windows: Windows<I>,
-    held: Held<I>,
+    deferred: DeferredPackets<I>,
 }
 
 impl<I: Id> Receiver<I> {
     pub(super) const fn new() -> Self {
         Self {
             windows: Windows::new(),
-            held: Held::new(),
+            deferred: DeferredPackets::new(),
         }
     }
 
@@ -185,8 +185,8 @@ impl<I: Id> Receiver<I> {
     }
 
     fn hold(&mut self, from: I, packet: Box<Packet<I>>, cx: &mut Context<'_, I>) {
-        if self.held.has_room(packet.bytes(), cx.config) {
-            let number = self.held.push(from, packet);
+        if self.deferred.has_room(packet.bytes(), cx.config) {
+            let number = self.deferred.push(from, packet);
             cx.out.arm(Timer::Held(number), cx.config.hold);
         } else {
             cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
@@ -195,7 +195,7 @@ impl<I: Id> Receiver<I> {
 
     /// A packet was held for long enough, and its epoch has not come.
     pub(super) fn on_held_timer(&mut self, number: u64, cx: &mut Context<'_, I>) {
-        if let Some((from, packet)) = self.held.take(number) {
+        if let Some((from, packet)) = self.deferred.take(number) {
             cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
         }
     }
@@ -207,9 +207,9 @@ impl<I: Id> Receiver<I> {
         custody: &mut Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        for number in self.held.of_epoch(epoch) {
+        for number in self.deferred.of_epoch(epoch) {
             cx.out.disarm(Timer::Held(number));
-            if let Some((from, packet)) = self.held.take(number) {
+            if let Some((from, packet)) = self.deferred.take(number) {
                 self.on_packet(from, packet, custody, cx);
             }
         }
@@ -217,12 +217,12 @@ impl<I: Id> Receiver<I> {
 
     /// Bytes of the held packets.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held.bytes()
+        self.deferred.bytes()
     }
 
     /// Set the gauges of held packets.
     pub(super) fn measure(&self, stats: &mut RelayStats) {
-        stats.held_packets = self.held.len();
-        stats.held_bytes = self.held.bytes();
+        stats.held_packets = self.deferred.len();
+        stats.held_bytes = self.deferred.bytes();
     }
 }

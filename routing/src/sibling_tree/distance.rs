@@ -84,8 +84,8 @@ impl SiblingTree {
         direct.min(self.size_of(level).abs_diff(direct))
     }
 
-    /// As [`SiblingTree::climbing_distance`], with the level of the way. Without `with_seam` the link
-    /// between the two ends of a ragged last level is not used.
+    /// As [`SiblingTree::climbing_distance`], with the level of the way. Without `with_seam` the
+    /// link between the two ends of a ragged last level is not used.
     fn climb(&self, one: Place, other: Place, with_seam: bool) -> Climb {
         let level = one.level.min(other.level);
         let straight = u32::from(one.level.abs_diff(other.level));

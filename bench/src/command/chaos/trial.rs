@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use binomesh::Bootstrap;
 use binomesh::peer::{Event, Peer};
-use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, Told, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, ReportedEvent, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
@@ -570,7 +570,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn note_goodbye(&mut self, told: &Told) {
+    fn note_goodbye(&mut self, told: &ReportedEvent) {
         use overlay::overlay::Event as Word;
         match told.event {
             Event::Overlay(Word::Down(peer)) => {
@@ -590,7 +590,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn on_view(&mut self, told: &Told) {
+    fn on_view(&mut self, told: &ReportedEvent) {
         let peer = self.world.peer(told.by);
         if let Some(placement) = peer.and_then(|peer| peer.overlay().placement()) {
             let (at, id, boot) = (told.at, told.by, told.boot);

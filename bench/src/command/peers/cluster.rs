@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
-use super::credentials::{Home, name};
+use super::credentials::{CredentialsFolder, name};
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 
@@ -42,7 +42,7 @@ impl Network {
     /// Start all nodes, each under its parent in a binary tree. Wait until each has settled among
     /// all, and all tables together are the binomial graph.
     pub(in crate::command) async fn form(
-        home: &Home,
+        home: &CredentialsFolder,
         window_bytes: usize,
         is_queued: bool,
     ) -> Result<Self, Failure> {

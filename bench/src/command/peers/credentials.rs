@@ -16,7 +16,7 @@ const SLOW_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The files that nodes need.
 #[derive(Debug)]
-pub(in crate::command) struct Home {
+pub(in crate::command) struct CredentialsFolder {
     folder: Folder,
     nodes: u32,
     profile: Profile,
@@ -32,7 +32,7 @@ enum Folder {
     Given(PathBuf),
 }
 
-impl Home {
+impl CredentialsFolder {
     /// Make an authority and a certificate for each node.
     pub(in crate::command) fn new(
         nodes: u32,

@@ -19,7 +19,7 @@ use std::time::Duration;
 use binomesh::verify::verify;
 use tokio::time::sleep;
 
-use super::credentials::Home;
+use super::credentials::CredentialsFolder;
 use super::figures::{Figure, Figures, IDLE, System};
 use super::measure::Workload;
 use super::{Peers, order};
@@ -43,7 +43,7 @@ const SYSTEMS: [System; 3] = [System::Star, System::Tree, System::Ours];
 
 /// Measure all systems in turn, as often as requested.
 pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
-    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?;
+    let home = CredentialsFolder::new(peers.nodes, peers.profile, peers.signatures)?;
     let mut figures = Figures::default();
     for turn in 0..peers.repeat {
         for system in order(&SYSTEMS, turn) {
@@ -67,7 +67,7 @@ pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
 /// The turn of a system. Its processes end with it in any case.
 struct Round<'a> {
     peers: &'a Peers,
-    home: &'a Home,
+    home: &'a CredentialsFolder,
     system: System,
     turn: u32,
     figures: &'a mut Figures,

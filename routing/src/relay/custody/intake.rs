@@ -94,8 +94,8 @@ impl<I: Id> Custody<I> {
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
             // Otherwise the delegators that wait longer have been told another count.
-            if duty.told == u32::MAX {
-                duty.told = duty.pending_count();
+            if duty.reported_pending == u32::MAX {
+                duty.reported_pending = duty.pending_count();
             }
             cx.out.send(from, duty.custody_of(&errand));
         }
@@ -153,12 +153,12 @@ impl<I: Id> Custody<I> {
     ) -> bool {
         let delay = cx.config.custody_delay;
         let is_short = packet.payloads.len() <= cx.config.short_payload;
-        let may = !delay.is_zero() && is_short && self.owed.len() < cx.config.max_duties;
+        let may = !delay.is_zero() && is_short && self.unreported.len() < cx.config.max_duties;
         if may {
-            if self.owed.is_empty() {
+            if self.unreported.is_empty() {
                 cx.out.arm(Timer::Custody, delay);
             }
-            self.owed.push(number);
+            self.unreported.push(number);
         }
         may
     }

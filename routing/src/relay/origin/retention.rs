@@ -35,7 +35,7 @@ impl<I: Id> Origin<I> {
         custody: &Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        let next = self.open.note_owed(sequence, cx.epochs);
+        let next = self.open.note_backlogs(sequence, cx.epochs);
         self.wake(next, custody, cx);
     }
 

@@ -172,7 +172,7 @@ impl<I: Id> Origin<I> {
         cx: &Context<'_, I>,
     ) -> Left<I> {
         let sequence = message.id.sequence;
-        let is_owed = |peer| message.keeps && self.open.is_owed_before(peer, sequence);
+        let has_backlog = |peer| message.keeps && self.open.has_backlog_before(peer, sequence);
         let mut left = Left {
             here: Vec::new(),
             names: BTreeMap::new(),
@@ -189,7 +189,7 @@ impl<I: Id> Origin<I> {
                 // A verdict does not end the member's line at once, since it may be withdrawn.
                 MemberLocation::At(_) if is_down => {}
                 // Earlier messages that are kept for this peer come first.
-                MemberLocation::At(_) if peer.is_some_and(&is_owed) => left.has_to_wait = true,
+                MemberLocation::At(_) if peer.is_some_and(&has_backlog) => left.has_to_wait = true,
                 // An awaited peer can only be named, and this round names no members.
                 MemberLocation::At(_) if message.is_awaited(at) && !by_name => {}
                 MemberLocation::At(now) => {
@@ -221,7 +221,7 @@ impl<I: Id> Origin<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            if message.is_waiting {
+            if message.awaits_roster {
                 continue;
             }
             // If a round is open, the message is issued again after it.

@@ -8,7 +8,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::super::Peers;
-use super::super::credentials::{Home, name};
+use super::super::credentials::{CredentialsFolder, name};
 use super::super::figures::System;
 use super::protocol::{Request, Response};
 use crate::command::Failure;
@@ -30,7 +30,7 @@ impl Child {
     /// Start this program once more, as one node.
     pub(super) fn start(
         peers: &Peers,
-        home: &Home,
+        home: &CredentialsFolder,
         system: System,
         node: u32,
     ) -> Result<Self, Failure> {

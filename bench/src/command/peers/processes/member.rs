@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::credentials::{Home, name};
+use super::super::credentials::{CredentialsFolder, name};
 use super::super::{bare, cluster};
 use super::log::Log;
 use crate::command::Failure;
@@ -44,7 +44,7 @@ pub(super) struct BareNode {
 impl Member {
     /// Start a node of ours under its parent in a binary tree.
     pub(super) fn ours(
-        home: &Home,
+        home: &CredentialsFolder,
         node: u32,
         parent: Option<SocketAddr>,
         window_bytes: usize,
@@ -65,7 +65,7 @@ impl Member {
 
     /// Bind a bare endpoint.
     pub(super) fn bare(
-        home: &Home,
+        home: &CredentialsFolder,
         node: u32,
         parent: Option<SocketAddr>,
         children: u32,

@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use super::super::credentials::Home;
+use super::super::credentials::CredentialsFolder;
 use super::super::figures::System;
 use super::log::Log;
 use super::member::Member;
@@ -68,7 +68,7 @@ impl PeersNode {
     }
 
     fn follow(&self, handle: &Handle) -> Result<(), Failure> {
-        let home = Home::at(
+        let home = CredentialsFolder::at(
             self.folder.clone(),
             self.nodes,
             self.profile,
@@ -104,7 +104,7 @@ struct Following {
     node: u32,
     window_bytes: usize,
     system: System,
-    home: Home,
+    home: CredentialsFolder,
     cpu: CpuWatch,
     log: Arc<Log>,
     member: Option<Member>,

@@ -46,7 +46,7 @@ impl<I: Id> Delegator<I> {
         let is_news = narrow(duty, delegation, pending, cx);
         // Repeated custody means that something is late there. This node then tells its own
         // delegators which members are pending, so that no other members count as late.
-        if is_news || is_again && duty.pending_count() < duty.told {
+        if is_news || is_again && duty.pending_count() < duty.reported_pending {
             duty.report(cx.out);
         }
     }

@@ -54,7 +54,7 @@ impl<I: Id> OpenMessage<I> {
         }
         let accepted = epochs.find(self.accepted.epoch);
         let may_learn =
-            |view: &EpochView<I>| view.roster().is_kept() && !view.roster().is_complete();
+            |view: &EpochView<I>| view.roster().is_tracked() && !view.roster().is_complete();
         match self.peer_at(at, epochs) {
             Some(peer) => match newest.rank_of(peer) {
                 // This node stands at that rank, so the name is wrong.
