@@ -21,7 +21,7 @@ pub use crate::command::RenewError;
 use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
 use crate::credentials::Credentials;
 pub use crate::host::{Ended, StartError};
-use crate::host::{Opened, Seat};
+use crate::host::{LoopContext, ReadyLoop};
 use crate::recorder::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::scrape::Scrape;
@@ -104,13 +104,13 @@ impl Node {
         Self::seated(config, credentials, state, recorder, crate::host::open)
     }
 
-    /// Start the task of a node: it runs the loop that `open` makes of the node's seat.
+    /// Start the task of a node: it runs the loop that `open` makes of the node's context.
     pub(crate) fn seated(
         config: NodeConfig,
         credentials: Credentials,
         state: NodeState,
         recorder: Option<SharedRecorder>,
-        open: impl FnOnce(Seat) -> Result<Opened, StartError>,
+        open: impl FnOnce(LoopContext) -> Result<ReadyLoop, StartError>,
     ) -> Result<Self, StartError> {
         let (name, id) = (config.name.clone(), credentials.identity.id());
         let boot = Arc::new(AtomicU64::new(state.boot));
@@ -119,7 +119,7 @@ impl Node {
         let (placement_sender, placement) = watch::channel(None);
         let (ended_sender, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        let seat = Seat {
+        let context = LoopContext {
             config,
             credentials,
             state,
@@ -128,7 +128,7 @@ impl Node {
             placement: placement_sender,
             stop: stop.clone(),
         };
-        let opened = recording(recorder.as_ref(), || open(seat))?;
+        let opened = recording(recorder.as_ref(), || open(context))?;
         #[cfg(feature = "push")]
         let push_counts = recording(recorder.as_ref(), PushCounts::of_this_node);
         let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();

@@ -22,7 +22,7 @@ use super::readiness::Unreadiness;
 use super::receipts::LastNames;
 use super::refusals::Refusals;
 use super::targets::{LostMembers, reachable_metrics};
-use super::{Host, Opened, Seat, StartError};
+use super::{Host, LoopContext, ReadyLoop, StartError};
 use crate::expiry::Expiry;
 use crate::peer::Peer;
 use crate::settings::{Bootstrap, NodeConfig, Profile, Seed};
@@ -32,8 +32,8 @@ use crate::subscription::{Subscribers, Unclaimed};
 use crate::timers::TimerQueue;
 use crate::votes::Votes;
 
-pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
-    let Seat {
+pub(super) fn open(context: LoopContext) -> Result<ReadyLoop, StartError> {
+    let LoopContext {
         config,
         credentials,
         state,
@@ -41,7 +41,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         commands,
         placement,
         stop,
-    } = seat;
+    } = context;
     let identity = credentials.identity;
     let trust_domain = identity.subject().trust_domain.clone();
     let id = identity.id();
@@ -124,7 +124,7 @@ pub(super) fn open(seat: Seat) -> Result<Opened, StartError> {
         config,
     };
     let run = Box::pin(host.run(events, commands, stop));
-    Ok(Opened { address, run })
+    Ok(ReadyLoop { address, run })
 }
 
 fn failed_bind(error: BindError) -> StartError {

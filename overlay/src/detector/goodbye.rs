@@ -17,7 +17,7 @@ use crate::message::detector::{Goodbye, Rumour};
 /// The most peers whose goodbyes a node keeps; one more displaces the oldest.
 pub const MAX_GOODBYES: usize = 1024;
 /// The most goodbyes that are sent at a time, also over a link that comes up.
-pub(super) const MAX_SAID: usize = 64;
+pub(super) const MAX_RECENT: usize = 64;
 /// Messages of a life may arrive for this long after its goodbye, on slower streams. A later
 /// message counts as contact. A guess: if it is shorter than the delay between two streams of a
 /// closing link, a late message revives a peer that has left.
@@ -128,7 +128,7 @@ impl<I: Id> Goodbyes<I> {
     /// The goodbye of a later life of the peer than this one. The peer has lost its state if it
     /// does not know of that life.
     pub(super) fn later(&self, peer: I, boot: u64) -> Option<Goodbye<I>> {
-        self.said(peer).filter(|goodbye| goodbye.boot > boot)
+        self.proven(peer).filter(|goodbye| goodbye.boot > boot)
     }
 
     /// A link to the very life that has left is up.
@@ -200,7 +200,7 @@ impl<I: Id> Goodbyes<I> {
     pub(super) fn tell(&mut self) -> Vec<Goodbye<I>> {
         let untold = self.entries.iter_mut();
         let untold = untold.filter(|(_, entry)| entry.is_untold());
-        let told = untold.take(MAX_SAID).map(|(peer, entry)| {
+        let told = untold.take(MAX_RECENT).map(|(peer, entry)| {
             entry.is_told = true;
             entry.goodbye(*peer)
         });
@@ -213,17 +213,17 @@ impl<I: Id> Goodbyes<I> {
     }
 
     /// The goodbye of a peer, if it is still told to other nodes.
-    pub(super) fn said(&self, peer: I) -> Option<Goodbye<I>> {
+    pub(super) fn proven(&self, peer: I) -> Option<Goodbye<I>> {
         let entry = self.entries.get(&peer);
         let entry = entry.filter(|entry| !entry.proof.is_empty())?;
         Some(entry.goodbye(peer))
     }
 
     /// The goodbyes that are sent over a new link: those whose proofs are still kept,
-    /// [`MAX_SAID`] at most.
+    /// [`MAX_RECENT`] at most.
     pub(super) fn recent(&self) -> impl Iterator<Item = Goodbye<I>> + '_ {
-        let recent = self.entries.keys().filter_map(|peer| self.said(*peer));
-        recent.take(MAX_SAID)
+        let recent = self.entries.keys().filter_map(|peer| self.proven(*peer));
+        recent.take(MAX_RECENT)
     }
 
     /// Put an entry in an arbitrary state, as a transient fault may leave it.
@@ -337,7 +337,7 @@ mod tests {
         let more = MAX_GOODBYES as u32;
         assert_eq!(goodbyes.enter(goodbye(more, 1), false), Some(0));
         assert_eq!(goodbyes.len(), MAX_GOODBYES);
-        assert_eq!(goodbyes.tell().len(), MAX_SAID);
+        assert_eq!(goodbyes.tell().len(), MAX_RECENT);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The sight of a node: its own statements at one moment, and the conclusions from them. Every
-//! observation has its source here and nowhere else.
+//! The observation of a node: its own statements at one moment, and the conclusions from them.
+//! Everything that is observed has its source here and nowhere else.
 //!
 //! If a node's answer has `down`, the list of the peers that it takes for down, that list is
 //! believed. If not, only its tables are known.
@@ -88,15 +88,15 @@ impl Observation {
 }
 
 /// Whether every one of these nodes avoids all of `dead`.
-pub fn all_avoid(sights: &Observations, dead: &[String]) -> bool {
-    let avoids = |sight: &Observation| dead.iter().all(|peer| sight.avoids(peer));
-    sights.values().all(avoids)
+pub fn all_avoid(observations: &Observations, dead: &[String]) -> bool {
+    let avoids = |observation: &Observation| dead.iter().all(|peer| observation.avoids(peer));
+    observations.values().all(avoids)
 }
 
 /// Whether the ring passes exactly these nodes, once each, in both directions.
-pub fn is_relinked(sights: &Observations) -> bool {
-    let numbers: BTreeMap<&str, usize> = sights.keys().map(String::as_str).zip(0..).collect();
-    let ways: Vec<[Option<usize>; 2]> = sights
+pub fn is_relinked(observations: &Observations) -> bool {
+    let numbers: BTreeMap<&str, usize> = observations.keys().map(String::as_str).zip(0..).collect();
+    let ways: Vec<[Option<usize>; 2]> = observations
         .values()
         .map(|Observation { report, .. }| {
             [&report.successor, &report.predecessor]
@@ -109,8 +109,11 @@ pub fn is_relinked(sights: &Observations) -> bool {
 }
 
 /// Whether these nodes, without any others, are one exact binomial graph.
-pub fn is_graph(sights: &Observations) -> bool {
-    let reports: Vec<NodeReport> = sights.values().map(|one| one.report.clone()).collect();
+pub fn is_graph(observations: &Observations) -> bool {
+    let reports: Vec<NodeReport> = observations
+        .values()
+        .map(|one| one.report.clone())
+        .collect();
     let expected = u32::try_from(reports.len()).unwrap_or(u32::MAX);
     verify(&reports, expected).is_ok()
 }
@@ -133,7 +136,7 @@ pub(crate) mod tests {
     /// A ring of three nodes, as they report it.
     pub(crate) fn ring() -> Observations {
         let names = ["a", "b", "c"];
-        let sight = |number: usize| {
+        let observation = |number: usize| {
             let near = |step: usize| names.get((number + step) % 3).copied();
             let answer = serde_json::json!({
                 "name": near(0), "id": "00000000000000000000000000000000", "pid": 1, "boot": 1,
@@ -147,49 +150,51 @@ pub(crate) mod tests {
             });
             Observation::understand(answer.to_string().as_bytes()).unwrap()
         };
-        (0..3).map(|n| (names[n].to_owned(), sight(n))).collect()
+        (0..3)
+            .map(|n| (names[n].to_owned(), observation(n)))
+            .collect()
     }
 
     #[test]
     fn a_dead_peer_is_avoided_when_called_down_or_gone_from_all_tables() {
-        let mut sights = ring();
+        let mut observations = ring();
         let dead = ["c".to_owned()];
-        sights.remove("c");
-        assert!(!all_avoid(&sights, &dead));
-        let Observation { report, down } = sights.get_mut("a").unwrap();
+        observations.remove("c");
+        assert!(!all_avoid(&observations, &dead));
+        let Observation { report, down } = observations.get_mut("a").unwrap();
         *down = Some(BTreeSet::from(["c".to_owned()]));
         assert!(report.children.contains(&"c".to_owned()));
-        assert!(sights["a"].avoids("c") && !sights["b"].avoids("c"));
-        let report = &mut sights.get_mut("b").unwrap().report;
+        assert!(observations["a"].avoids("c") && !observations["b"].avoids("c"));
+        let report = &mut observations.get_mut("b").unwrap().report;
         report.successor = Some("a".into());
         report.clockwise = vec![Some("a".into())];
         report.counterclockwise = vec![None];
-        assert!(all_avoid(&sights, &dead));
+        assert!(all_avoid(&observations, &dead));
     }
 
     #[test]
     fn the_ring_passes_exactly_the_live() {
-        let mut sights = ring();
-        assert!(is_relinked(&sights) && is_graph(&sights));
-        sights.remove("c");
-        assert!(!is_relinked(&sights), "it leads to a dead node");
-        let link = |sights: &mut Observations, name: &str, to: &str| {
-            let report = &mut sights.get_mut(name).unwrap().report;
+        let mut observations = ring();
+        assert!(is_relinked(&observations) && is_graph(&observations));
+        observations.remove("c");
+        assert!(!is_relinked(&observations), "it leads to a dead node");
+        let link = |observations: &mut Observations, name: &str, to: &str| {
+            let report = &mut observations.get_mut(name).unwrap().report;
             report.successor = Some(to.into());
             report.predecessor = Some(to.into());
         };
-        link(&mut sights, "a", "b");
-        assert!(!is_relinked(&sights), "one way only");
-        link(&mut sights, "b", "a");
-        assert!(is_relinked(&sights) && !is_graph(&sights));
+        link(&mut observations, "a", "b");
+        assert!(!is_relinked(&observations), "one way only");
+        link(&mut observations, "b", "a");
+        assert!(is_relinked(&observations) && !is_graph(&observations));
     }
 
     #[test]
     fn a_list_of_the_down_is_read_if_there_is_one() {
         let mut answer = serde_json::to_value(&ring()["a"].report).unwrap();
         answer["down"] = serde_json::json!(["x"]);
-        let sight = Observation::understand(answer.to_string().as_bytes()).unwrap();
-        assert!(sight.takes_for_down("x") && !sight.takes_for_down("b"));
+        let observation = Observation::understand(answer.to_string().as_bytes()).unwrap();
+        assert!(observation.takes_for_down("x") && !observation.takes_for_down("b"));
         assert_eq!(Observation::understand(b"{}"), None);
     }
 

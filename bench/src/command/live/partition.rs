@@ -217,10 +217,10 @@ async fn graphs_until(
     let mut since = [None; 2];
     while let Some(seen) = watch.next(end).await {
         for (since, half) in since.iter_mut().zip(halves) {
-            let sight = |member: &Member| watch.latest().get_key_value(&member.name);
-            let own = half.iter().filter_map(sight);
+            let observation = |member: &Member| watch.latest().get_key_value(&member.name);
+            let own = half.iter().filter_map(observation);
             let own: Observations = own
-                .map(|(name, sight)| (name.clone(), sight.clone()))
+                .map(|(name, observation)| (name.clone(), observation.clone()))
                 .collect();
             *since = since.or(Some(seen.at)).filter(|_| is_graph(&own));
         }

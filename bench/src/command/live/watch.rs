@@ -66,8 +66,8 @@ impl Watch {
     /// The next news; `None` if there is none until this time.
     pub async fn next(&mut self, until: Instant) -> Option<Seen> {
         let news = tokio::time::timeout_at(until, self.answers.recv()).await;
-        let (name, at, sight) = news.ok()??;
-        let before = self.latest.insert(name.clone(), sight);
+        let (name, at, observation) = news.ok()??;
+        let before = self.latest.insert(name.clone(), observation);
         Some(Seen { name, at, before })
     }
 }
@@ -84,16 +84,17 @@ async fn read(
     let mut last = None;
     loop {
         ticks.tick().await;
-        let Ok(Ok(Some(sight))) = timeout(ANSWER, Observation::ask(&mut session)).await else {
+        let Ok(Ok(Some(observation))) = timeout(ANSWER, Observation::ask(&mut session)).await
+        else {
             continue;
         };
-        if last.as_ref() == Some(&sight) {
+        if last.as_ref() == Some(&observation) {
             continue;
         }
-        let told = (member.name.clone(), now(), sight.clone());
+        let told = (member.name.clone(), now(), observation.clone());
         if news.send(told).await.is_err() {
             return;
         }
-        last = Some(sight);
+        last = Some(observation);
     }
 }

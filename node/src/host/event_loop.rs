@@ -69,7 +69,7 @@ pub enum StartError {
 
 /// All that a node's loop is given. The loop ends at once when `stop` is cancelled, and after
 /// [`Command::Leave`] when the node has left. It also ends by itself: see [`Ended`].
-pub(crate) struct Seat {
+pub(crate) struct LoopContext {
     /// The checked settings.
     pub(crate) config: NodeConfig,
     /// The checked credentials.
@@ -87,7 +87,7 @@ pub(crate) struct Seat {
 }
 
 /// A loop that is bound to its address and ready to be run.
-pub(crate) struct Opened {
+pub(crate) struct ReadyLoop {
     /// The address that the node tells other nodes.
     pub(crate) address: SocketAddr,
     /// The future that runs the loop.
