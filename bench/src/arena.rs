@@ -19,7 +19,7 @@ pub mod single_fault;
 pub mod synchronous;
 pub mod tree;
 
-use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::backoff::{Backoff, BackoffLimits};
 use binomesh_overlay::fingers::{self, Fingers, Rules};
 use binomesh_overlay::ring::{self, Ring};
 use binomesh_overlay::stamp::Stamp;
@@ -95,7 +95,7 @@ pub enum Repetition {
     /// `visit_period` turns (0: never).
     Backoff {
         /// The shortest and longest wait, in turns.
-        limits: Limits,
+        limits: BackoffLimits,
         /// The turns between two visits.
         visit_period: u32,
     },

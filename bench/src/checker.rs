@@ -28,7 +28,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::num::NonZeroU8;
 
-use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::backoff::{Backoff, BackoffLimits};
 use binomesh_overlay::{Effect, Outbox, Planted};
 use channels::{Letter, Slotted};
 
@@ -116,7 +116,7 @@ pub struct Timed<T> {
     backoff: Backoff,
 }
 
-const NOW: Limits = Limits {
+const NOW: BackoffLimits = BackoffLimits {
     minimum: 1,
     maximum: 1,
 };

@@ -4,9 +4,9 @@
 //! and `table` are drawn. Its variables are replaced by the values that were chosen for them.
 
 pub mod answer;
-pub mod draw;
 pub mod page;
 pub mod prometheus;
+pub mod rendering;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

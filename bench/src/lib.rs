@@ -8,7 +8,7 @@
 //! ```
 //! use binomesh_bench::topology::{Name, Topology};
 //! use binomesh_overlay::Population;
-//! use binomesh_routing::shape::Fanout;
+//! use binomesh_routing::sibling_tree::Fanout;
 //!
 //! // How many links a member of a binomial graph of 1,024 has.
 //! let members = Population::new(1024).unwrap();

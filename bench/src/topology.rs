@@ -1,7 +1,7 @@
 //! The graphs that the binomial graph is compared with, and facts about them.
 //!
-//! Links come from the code that ships: [`Shape`] for the binomial graph and the trees, [`Rank`]
-//! for distances along the ring.
+//! Links come from the code that ships: [`SiblingTree`] for the binomial graph and the trees,
+//! [`Rank`] for distances along the ring.
 //!
 //! Not here: routing with dead nodes (`binomesh-bench route`).
 
@@ -11,7 +11,7 @@ pub mod failure;
 pub mod routing;
 
 use binomesh_overlay::{Population, Rank};
-use binomesh_routing::shape::{Fanout, Links, Shape};
+use binomesh_routing::sibling_tree::{Fanout, Links, SiblingTree};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -58,8 +58,8 @@ struct Arcs {
 impl Topology {
     /// The graph of this name over `population`; `fanout` is the sibling tree's.
     pub fn new(name: Name, population: Population, fanout: Fanout) -> Self {
-        let sibling = Shape::new(population, fanout);
-        let binary = Shape::new(population, Fanout::TWO);
+        let sibling = SiblingTree::new(population, fanout);
+        let binary = SiblingTree::new(population, Fanout::TWO);
         let arcs = Arcs::new(population, |rank, ends| match name {
             Name::Bmg => ends.extend(sibling.neighbours(rank, Links::BinomialGraph)),
             Name::Sibling => ends.extend(sibling.neighbours(rank, Links::SiblingTree)),

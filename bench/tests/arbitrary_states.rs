@@ -2,18 +2,18 @@
 
 use binomesh_bench::arena::arbitrary::Trial;
 use binomesh_bench::arena::mailbox::Discipline;
-use binomesh_bench::arena::tree::Shape;
-use binomesh_overlay::backoff::Limits;
+use binomesh_bench::arena::tree::TreeShape;
+use binomesh_overlay::backoff::BackoffLimits;
 use binomesh_overlay::fingers::Rules;
 
 /// The default limits, as a constant.
-const PHASES: Limits = Limits {
+const PHASES: BackoffLimits = BackoffLimits {
     minimum: 1,
     maximum: 128,
 };
 
 /// The shapes whose depth is at most log2 N.
-const SHALLOW: [Shape; 3] = [Shape::Binomial, Shape::Binary, Shape::Flat];
+const SHALLOW: [TreeShape; 3] = [TreeShape::Binomial, TreeShape::Binary, TreeShape::Flat];
 
 const SYNCHRONOUS: Trial = Trial {
     nodes: 0,
@@ -34,7 +34,7 @@ const SYNCHRONOUS: Trial = Trial {
 
 /// With slower limits, since one message per turn drains an inbox slowly.
 const ASYNCHRONOUS: Trial = Trial {
-    limits: Limits {
+    limits: BackoffLimits {
         minimum: 16,
         maximum: 256,
     },
@@ -63,7 +63,7 @@ fn all_converge(base: Trial, sizes: impl Iterator<Item = usize>, seeds: u64) -> 
 
 #[test]
 fn synchronous_arbitrary_states_converge() {
-    assert_eq!(Limits::default(), PHASES);
+    assert_eq!(BackoffLimits::default(), PHASES);
     // Chains converge in this time as well. An Info climbs the depth, and a change at its end
     // wakes only that process, so one back-off is left.
     let most = all_converge(SYNCHRONOUS, 2..=32, 200);

@@ -5,9 +5,9 @@ use binomesh_bench::arena::convergence::{Convergence, Scheduler, converge};
 use binomesh_bench::arena::mailbox::Discipline;
 use binomesh_bench::arena::repetition::repeat;
 use binomesh_bench::arena::synchronous::{Reading, Synchronous};
-use binomesh_bench::arena::tree::{Randomness, Shape, Tree};
+use binomesh_bench::arena::tree::{Randomness, Tree, TreeShape};
 use binomesh_bench::arena::{Arena, Repetition};
-use binomesh_overlay::backoff::Limits;
+use binomesh_overlay::backoff::BackoffLimits;
 use binomesh_overlay::fingers::{Forwarding, Rules};
 
 const SEED: Randomness = Randomness {
@@ -16,7 +16,7 @@ const SEED: Randomness = Randomness {
     degree: 6,
 };
 
-fn arena(shape: Shape, nodes: usize) -> Arena<()> {
+fn arena(shape: TreeShape, nodes: usize) -> Arena<()> {
     let tree = Tree::new(shape, nodes, SEED);
     Arena::new(tree, Rules::default(), Repetition::UntilQuiet, |_| ())
 }
@@ -25,7 +25,7 @@ fn run(arena: &mut Arena<()>, mut scheduler: impl Scheduler<()>) -> Convergence 
     converge(arena, &mut scheduler, 100_000, |_, _| ())
 }
 
-fn synchronous(shape: Shape, nodes: usize, reading: Reading) -> (Option<u64>, Option<u64>) {
+fn synchronous(shape: TreeShape, nodes: usize, reading: Reading) -> (Option<u64>, Option<u64>) {
     let found = run(&mut arena(shape, nodes), Synchronous::new(reading));
     assert!(
         found.silent_phases.is_some(),
@@ -44,7 +44,7 @@ fn the_ring_of_a_binomial_tree_stands_after_4_phases_and_the_graph_m_later() {
     for nodes in (4..=16).map(|exponent| 1 << exponent) {
         let expected = (Some(4), Some(4 + m(nodes)));
         assert_eq!(
-            synchronous(Shape::Binomial, nodes, Reading::SamePhase),
+            synchronous(TreeShape::Binomial, nodes, Reading::SamePhase),
             expected
         );
     }
@@ -56,7 +56,7 @@ fn the_ring_of_a_balanced_binary_tree_stands_after_k_plus_1_phases() {
         let nodes = (1 << k) - 1;
         let expected = (Some(k + 1), Some(k + 1 + m(nodes)));
         assert_eq!(
-            synchronous(Shape::Binary, nodes, Reading::SamePhase),
+            synchronous(TreeShape::Binary, nodes, Reading::SamePhase),
             expected
         );
     }
@@ -71,7 +71,7 @@ fn the_ring_of_a_random_tree_stands_one_or_two_phases_after_its_depth() {
             depth,
             degree: 40,
         };
-        let tree = Tree::new(Shape::RandomLevelled, nodes, randomness);
+        let tree = Tree::new(TreeShape::RandomLevelled, nodes, randomness);
         let mut arena = Arena::new(tree, Rules::default(), Repetition::UntilQuiet, |_| ());
         let found = run(&mut arena, Synchronous::new(Reading::SamePhase));
         let ring = found.ring_phases.unwrap_or(0);
@@ -88,31 +88,31 @@ fn the_ring_of_a_random_tree_stands_one_or_two_phases_after_its_depth() {
 fn delivery_in_the_next_phase_adds_1_and_2() {
     let expected = (Some(4 + 1), Some(4 + m(1024) + 2));
     assert_eq!(
-        synchronous(Shape::Binomial, 1024, Reading::NextPhase),
+        synchronous(TreeShape::Binomial, 1024, Reading::NextPhase),
         expected
     );
     let expected = (Some(10 + 1 + 1), Some(10 + 1 + m(1023) + 2));
     assert_eq!(
-        synchronous(Shape::Binary, 1023, Reading::NextPhase),
+        synchronous(TreeShape::Binary, 1023, Reading::NextPhase),
         expected
     );
 }
 
 #[test]
 fn with_the_smallest_subtree_first_the_ring_takes_more_than_4_phases() {
-    let (ring, _) = synchronous(Shape::BinomialSmallestFirst, 1024, Reading::SamePhase);
+    let (ring, _) = synchronous(TreeShape::BinomialSmallestFirst, 1024, Reading::SamePhase);
     assert!(ring > Some(4), "{ring:?}");
 }
 
 #[test]
 fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
     let shapes = [
-        Shape::Binomial,
-        Shape::Binary,
-        Shape::Flat,
-        Shape::Chain,
-        Shape::Random,
-        Shape::RandomLevelled,
+        TreeShape::Binomial,
+        TreeShape::Binary,
+        TreeShape::Flat,
+        TreeShape::Chain,
+        TreeShape::Random,
+        TreeShape::RandomLevelled,
     ];
     for shape in shapes {
         for nodes in [2, 3, 4, 5, 7, 8, 11, 12, 16, 33, 100] {
@@ -147,19 +147,19 @@ fn asynchronous_starts_of_65536_take_what_the_paper_draws() {
             assert!(found.silent_phases.is_some(), "{shape:?} {repetition:?}");
             found.bmg_phases.unwrap_or(0)
         };
-        let binomial = phases(Shape::Binomial, 1 << 16);
+        let binomial = phases(TreeShape::Binomial, 1 << 16);
         assert!(
             (240..=285).contains(&binomial),
             "{repetition:?}: {binomial}"
         );
-        let found = phases(Shape::Binary, (1 << 16) - 1);
+        let found = phases(TreeShape::Binary, (1 << 16) - 1);
         assert!(binary.contains(&found), "{repetition:?}: {found}");
     }
 }
 
 #[test]
 fn a_lone_process_has_no_ring_and_no_graph_to_build() {
-    let mut arena = arena(Shape::Flat, 1);
+    let mut arena = arena(TreeShape::Flat, 1);
     let found = run(&mut arena, Synchronous::new(Reading::SamePhase));
     assert_eq!((found.ring_phases, found.bmg_phases), (Some(0), Some(0)));
 }
@@ -169,7 +169,7 @@ fn a_lone_process_has_no_ring_and_no_graph_to_build() {
 fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
     let wait = 64;
     let repetition = Repetition::Backoff {
-        limits: Limits {
+        limits: BackoffLimits {
             minimum: wait,
             maximum: wait,
         },
@@ -179,7 +179,7 @@ fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
         forwarding,
         ..Rules::default()
     };
-    let tree = Tree::new(Shape::Binomial, nodes, SEED);
+    let tree = Tree::new(TreeShape::Binomial, nodes, SEED);
     let mut arena = Arena::new(tree, rules, repetition, |_| ());
     let mut scheduler = Synchronous::new(Reading::SamePhase);
     for _ in 0..4 * wait {
@@ -218,7 +218,7 @@ fn one_repetition_of_rule_1_costs_2m_and_literally_about_n() {
             forwarding,
             ..Rules::default()
         };
-        let tree = Tree::new(Shape::Binomial, 256, SEED);
+        let tree = Tree::new(TreeShape::Binomial, 256, SEED);
         let mut arena = Arena::new(tree, rules, Repetition::UntilQuiet, |_| ());
         let mut scheduler = Asynchronous::new(Discipline::Channels, 256);
         let found = converge(&mut arena, &mut scheduler, 1000, |_, _| ());
@@ -240,7 +240,7 @@ fn planted_bugs_go_red() {
             planted: Planted::new(bug),
             ..Rules::default()
         };
-        let tree = Tree::new(Shape::Binomial, 16, SEED);
+        let tree = Tree::new(TreeShape::Binomial, 16, SEED);
         let mut arena = Arena::new(tree, rules, Repetition::UntilQuiet, |_| ());
         let mut scheduler = Synchronous::new(Reading::SamePhase);
         let found = converge(&mut arena, &mut scheduler, 200, |_, _| ());

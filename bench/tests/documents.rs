@@ -1,7 +1,7 @@
 //! The documents show only commands and flags of `binomesh-bench` that exist.
 
-#[path = "../../node/tests/commands/shown.rs"]
-mod shown;
+#[path = "../../node/tests/commands/document_parser.rs"]
+mod document_parser;
 
 use binomesh_bench::command::Arguments;
 use clap::{Command, CommandFactory};
@@ -26,21 +26,24 @@ fn commands_and_flags_of_the_laboratory_that_documents_show_exist() {
         .filter(|name| name != "collectives")
         .collect();
     let (mut seen, mut missing) = (0, Vec::new());
-    for document in shown::documents() {
-        for words in shown::commands("binomesh-bench", &parts, &document) {
+    for document in document_parser::documents() {
+        for words in document_parser::commands("binomesh-bench", &parts, &document) {
             seen += 1;
             let path = document.path.display();
             let Some(mut command) = all.find_subcommand(&words[0]) else {
                 missing.push(format!("{path}: {}", words[0]));
                 continue;
             };
-            for word in words[1..].iter().take_while(|word| shown::is_plain(word)) {
+            for word in words[1..]
+                .iter()
+                .take_while(|word| document_parser::is_plain(word))
+            {
                 let Some(next) = command.find_subcommand(word) else {
                     break;
                 };
                 command = next;
             }
-            for flag in shown::flags(&words) {
+            for flag in document_parser::flags(&words) {
                 if !takes(command, &flag) {
                     missing.push(format!("{path}: {} --{flag}", command.get_name()));
                 }

@@ -2,12 +2,12 @@
 //! legitimate system of 15.
 
 use binomesh_bench::arena::single_fault::Quiet;
-use binomesh_bench::arena::tree::{Randomness, Shape, Tree};
+use binomesh_bench::arena::tree::{Randomness, Tree, TreeShape};
 use binomesh_overlay::Planted;
-use binomesh_overlay::backoff::Limits;
+use binomesh_overlay::backoff::BackoffLimits;
 use binomesh_overlay::fingers::Rules;
 
-fn quiet(shape: Shape, planted: Planted) -> Quiet {
+fn quiet(shape: TreeShape, planted: Planted) -> Quiet {
     let randomness = Randomness {
         seed: 1,
         depth: 5,
@@ -18,14 +18,14 @@ fn quiet(shape: Shape, planted: Planted) -> Quiet {
         ..Rules::default()
     };
     let tree = Tree::new(shape, 15, randomness);
-    Quiet::on(tree, rules, Limits::default()).expect("a clean start is legitimate")
+    Quiet::on(tree, rules, BackoffLimits::default()).expect("a clean start is legitimate")
 }
 
 /// The step between the faults that are tried. An optimised build tries all faults, and the
 /// slow development build tries one in 20.
 const STEP: usize = if cfg!(debug_assertions) { 20 } else { 1 };
 
-fn all_recover(shape: Shape) {
+fn all_recover(shape: TreeShape) {
     let quiet = quiet(shape, Planted::NONE);
     let faults = quiet.faults();
     // 15 · (16 values of 2 neighbours and 8 fingers, 25 back-offs), and in each of
@@ -44,19 +44,19 @@ fn all_recover(shape: Shape) {
 
 #[test]
 fn every_single_fault_of_a_quiet_binomial_tree_of_15_recovers() {
-    all_recover(Shape::Binomial);
+    all_recover(TreeShape::Binomial);
 }
 
 #[test]
 fn every_single_fault_of_a_quiet_binary_tree_of_15_recovers() {
-    all_recover(Shape::Binary);
+    all_recover(TreeShape::Binary);
 }
 
 #[test]
 #[cfg(feature = "planted")]
 fn planted_missing_refresh_never_finds_a_single_fault() {
     use binomesh_overlay::Bug;
-    let quiet = quiet(Shape::Binary, Planted::new(Bug::MissingRefresh));
+    let quiet = quiet(TreeShape::Binary, Planted::new(Bug::MissingRefresh));
     let is_lasting = |fault: &_| quiet.recovery(*fault, 512).is_none();
     assert!(quiet.faults().iter().take(100).any(is_lasting));
 }

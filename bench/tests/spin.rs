@@ -27,7 +27,7 @@ const SEEDS: u64 = 60;
 const STEPS: usize = 60;
 
 /// A protocol, and the notation of its model.
-trait Told: Protocol {
+trait PromelaModel: Protocol {
     /// The model and its parameters.
     fn model(&self) -> (&'static str, Vec<String>);
     /// The steps that bring the empty model into this state.
@@ -43,7 +43,7 @@ fn number(peer: Option<Peer>) -> usize {
     peer.map_or(0, |peer| peer.index() + 1)
 }
 
-impl Told for RingOn {
+impl PromelaModel for RingOn {
     fn model(&self) -> (&'static str, Vec<String>) {
         let told = self.describe();
         let parents = told.split_whitespace().skip(2).enumerate();
@@ -104,7 +104,7 @@ impl Told for RingOn {
     }
 }
 
-impl Told for FingersOn {
+impl PromelaModel for FingersOn {
     fn model(&self) -> (&'static str, Vec<String>) {
         ("bmg.pml", vec![format!("-DN={}", self.members())])
     }
@@ -184,7 +184,7 @@ fn words(numbers: &[usize]) -> String {
 
 /// A seeded world that starts in any state and takes any steps. Returns the script for the
 /// model, and the states that the model should print.
-fn walk<P: Told>(protocol: &P, seed: u64) -> (String, Vec<String>) {
+fn walk<P: PromelaModel>(protocol: &P, seed: u64) -> (String, Vec<String>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let world = World::new(
         protocol.clone(),
@@ -268,7 +268,7 @@ fn replay(model: &str, parameters: &[String], script: &str) -> Vec<String> {
 }
 
 /// The first difference between the machines and their model.
-fn difference<P: Told>(protocol: &P, bug: Option<&str>) -> Option<String> {
+fn difference<P: PromelaModel>(protocol: &P, bug: Option<&str>) -> Option<String> {
     let (model, mut parameters) = protocol.model();
     parameters.extend(bug.map(|bug| format!("-DPLANT_{bug}")));
     let walks: Vec<(String, Vec<String>)> = (0..SEEDS).map(|seed| walk(protocol, seed)).collect();
@@ -290,7 +290,7 @@ fn difference<P: Told>(protocol: &P, bug: Option<&str>) -> Option<String> {
     None
 }
 
-fn same<P: Told>(protocol: &P) {
+fn same<P: PromelaModel>(protocol: &P) {
     let difference = difference(protocol, None);
     assert!(difference.is_none(), "{}", difference.unwrap_or_default());
 }

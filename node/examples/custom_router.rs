@@ -15,7 +15,7 @@ use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::{Due, Node, NodeConfig, SendOptions};
 use binomesh_overlay::Rank;
 use binomesh_routing::router::{Chosen, Router, Step};
-use binomesh_routing::shape::Shape;
+use binomesh_routing::sibling_tree::SiblingTree;
 
 /// Like `variant`, but a step between even and odd ranks costs ten, as between two halls with a
 /// slow line between them.
@@ -26,7 +26,7 @@ impl Router for TwoHalls {
         "two-halls"
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         shape.climbing_distance(from, to)
     }
 

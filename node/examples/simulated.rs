@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use binomesh::peer::Event;
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 use binomesh_routing::{self as routing, Destination, Due, Publish, Topic};
 use bytes::Bytes;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         10_000,
     );
     let mut world = World::new(seed, network);
-    world.deploy(12, Shape::Flat, |_| {});
+    world.deploy(12, DeploymentTree::Flat, |_| {});
     let is_formed = world.run_until(60 * SECOND, |world| world.defect().is_none());
     assert!(is_formed, "seed {seed}: {:?}", world.defect());
 

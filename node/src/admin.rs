@@ -4,12 +4,12 @@
 //! Every error is `{"error": …, "remedy": …}`.
 
 mod admission;
-pub(crate) mod collecting;
+pub(crate) mod collectives;
 mod gate;
+mod messages;
 mod port;
-mod pushing;
-mod sending;
-mod serving;
+mod pushes;
+mod server;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -28,9 +28,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::Listener;
 use axum::{Json, Router};
-use binomesh_overlay::quic::Places;
+use binomesh_overlay::quic::FairPermits;
 use binomesh_overlay::quic::registry::Metric;
-use collecting::{collective, collectives};
+use collectives::{collective, collectives};
 use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
@@ -40,19 +40,19 @@ use crate::catalogue;
 use crate::command::SendError;
 use crate::exporter::Exporter;
 use crate::node::{Node, Stopped, SubscribeError};
-use crate::recorded::recording;
+use crate::recorder::recording;
 use crate::report::{Delivery, GapView, Status};
 use crate::settings::{InvalidSetting, NodeConfig};
 use crate::socket::{SocketError, SocketFile};
 use crate::subscription::{Hold, Received, Subscribers, Subscription};
 use crate::topic::TopicFilter;
 use gate::{Gate, admitted};
+use messages::{broadcast, reply, send};
 pub use port::MetricsPort;
-use pushing::push;
-use sending::{broadcast, reply, send};
-use serving::{Origin, Server};
+use pushes::push;
+use server::{Origin, Server};
 
-/// The most connections at once, for the socket and the port each: see [`serving`]. A guess: twice
+/// The most connections at once, for the socket and the port each: see [`server`]. A guess: twice
 /// the subscribers that a node holds. With fewer, subscriptions would leave no room for requests.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// The time that open requests get to finish once the node has stopped.
@@ -196,7 +196,7 @@ impl Door {
         let server = Server {
             listener,
             router,
-            places: Places::new(CONNECTIONS),
+            permits: FairPermits::new(CONNECTIONS),
             waits: counted(&catalogue::ADMIN_WAITS),
             crowded_out: counted(&catalogue::ADMIN_CROWDED_OUT),
             gate,
@@ -272,14 +272,14 @@ fn full(door: Door) -> Router {
 
 /// The response to a request that is refused.
 #[derive(Debug, Serialize)]
-struct Refusal {
+struct ErrorResponse {
     #[serde(skip)]
     status: StatusCode,
     error: String,
     remedy: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     fn new(status: StatusCode, error: impl ToString, remedy: &str) -> Self {
         Self {
             status,
@@ -289,13 +289,13 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         (self.status, Json(&self)).into_response()
     }
 }
 
-impl From<Stopped> for Refusal {
+impl From<Stopped> for ErrorResponse {
     fn from(stopped: Stopped) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -305,7 +305,7 @@ impl From<Stopped> for Refusal {
     }
 }
 
-impl From<SendError> for Refusal {
+impl From<SendError> for ErrorResponse {
     fn from(error: SendError) -> Self {
         let status = match &error {
             SendError::NotReady | SendError::Stopped => StatusCode::SERVICE_UNAVAILABLE,
@@ -322,21 +322,21 @@ impl From<SendError> for Refusal {
     }
 }
 
-impl From<SubscribeError> for Refusal {
+impl From<SubscribeError> for ErrorResponse {
     fn from(error: SubscribeError) -> Self {
         let remedy = "close other subscriptions, or start the node again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
     }
 }
 
-impl From<QueryRejection> for Refusal {
+impl From<QueryRejection> for ErrorResponse {
     fn from(rejection: QueryRejection) -> Self {
         let remedy = "correct the query; docs list each path's parameters";
         Self::new(StatusCode::BAD_REQUEST, rejection.body_text(), remedy)
     }
 }
 
-impl From<BytesRejection> for Refusal {
+impl From<BytesRejection> for ErrorResponse {
     fn from(rejection: BytesRejection) -> Self {
         let remedy = match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => "send a smaller payload, or raise `max_payload_bytes`",
@@ -349,31 +349,31 @@ impl From<BytesRejection> for Refusal {
 type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
-async fn not_found() -> Refusal {
+async fn not_found() -> ErrorResponse {
     let remedy = "the Unix socket serves /v1/status, topology, targets, send, broadcast, reply, push, messages, collective, collectives, leave; \
                   the port only /metrics, /healthz, /readyz, /v1/targets";
-    Refusal::new(StatusCode::NOT_FOUND, "no such path", remedy)
+    ErrorResponse::new(StatusCode::NOT_FOUND, "no such path", remedy)
 }
 
-async fn wrong_method() -> Refusal {
+async fn wrong_method() -> ErrorResponse {
     let remedy = "GET to read; POST to send, broadcast, reply, push, leave and for a collective";
-    Refusal::new(
+    ErrorResponse::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no such method here",
         remedy,
     )
 }
 
-async fn status(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn status(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     let report = door.node.report().await?;
     Ok(Json(Status::from(&report)).into_response())
 }
 
-async fn topology(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn topology(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     Ok(Json(door.node.report().await?).into_response())
 }
 
-async fn targets(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn targets(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     Ok(Json(door.node.targets().await?).into_response())
 }
 
@@ -391,10 +391,10 @@ struct MessagesQuery {
 async fn messages(
     State(door): State<Door>,
     query: Parameters<MessagesQuery>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
     let bad = |error| {
-        Refusal::new(
+        ErrorResponse::new(
             StatusCode::BAD_REQUEST,
             error,
             "choose another topic filter",
@@ -412,7 +412,7 @@ async fn messages(
         (false, Some(_)) => {
             let error = "hold_ms is given, and nothing is held without ordered";
             let remedy = "give ordered=true as well";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error, remedy));
+            return Err(ErrorResponse::new(StatusCode::BAD_REQUEST, error, remedy));
         }
     };
     let has_payload = query.payload.unwrap_or(true);
@@ -462,7 +462,7 @@ struct LeaveQuery {
 async fn leave(
     State(door): State<Door>,
     query: Parameters<LeaveQuery>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
     // The same as the default of `drain_seconds`.
     let drain = Duration::from_millis(query.drain_ms.unwrap_or(10_000));
@@ -470,26 +470,26 @@ async fn leave(
     Ok(Json(serde_json::json!({ "left": door.node.name() })).into_response())
 }
 
-async fn healthz(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn healthz(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     door.node.report().await?;
     Ok("ok\n".into_response())
 }
 
-async fn readyz(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn readyz(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     let report = door.node.report().await?;
     if report.ready {
         return Ok("ready\n".into_response());
     }
     let reason = report.reason.unwrap_or_else(|| "not settled".to_owned());
     let remedy = "wait, or look at the contacts, and at `topology` for what is missing";
-    Err(Refusal::new(
+    Err(ErrorResponse::new(
         StatusCode::SERVICE_UNAVAILABLE,
         reason,
         remedy,
     ))
 }
 
-async fn metrics(State(door): State<Door>) -> Result<Response, Refusal> {
+async fn metrics(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     let scrape = door.node.scrape().await?;
     let kind = [(
         header::CONTENT_TYPE,

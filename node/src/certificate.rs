@@ -5,7 +5,7 @@
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
 //! ```
 
-mod issued;
+mod issuance;
 mod job;
 mod ledger;
 
@@ -21,8 +21,8 @@ use rcgen::{
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use issued::{Certifier, leaf};
-pub use issued::{Issued, Role};
+use issuance::{Certifier, leaf};
+pub use issuance::{Issued, Role};
 pub use job::{JobAuthority, JobSecret, SecretError};
 pub use ledger::{Entry, Ledger};
 

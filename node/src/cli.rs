@@ -8,7 +8,7 @@ mod ask;
 mod authority;
 mod collective;
 mod descriptors;
-mod fold;
+mod host_list;
 mod job;
 mod launch;
 mod listen;

@@ -318,16 +318,17 @@ impl Client {
             return Ok(response);
         }
         #[derive(Deserialize)]
-        struct Refusal {
+        struct ErrorBody {
             error: String,
             remedy: String,
         }
         let status = response.status();
         let body = self.collect(response).await?;
-        let Refusal { error, remedy } = serde_json::from_slice(&body).unwrap_or_else(|_| Refusal {
-            error: format!("the node answered {status}"),
-            remedy: "look at the node's log".to_owned(),
-        });
+        let ErrorBody { error, remedy } =
+            serde_json::from_slice(&body).unwrap_or_else(|_| ErrorBody {
+                error: format!("the node answered {status}"),
+                remedy: "look at the node's log".to_owned(),
+            });
         let status = status.as_u16();
         Err(ClientError::Refused {
             status,

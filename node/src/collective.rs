@@ -9,8 +9,10 @@ pub use binomesh_routing::collective::{Class, End, Number, OnLoss, Op, Operator,
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-pub(crate) use crate::command::collective::{Action, Given, Request};
-pub use crate::command::collective::{CollectiveError, CollectiveOutcome, CollectiveView, Missing};
+pub(crate) use crate::command::collective::{Action, Contribution, Request};
+pub use crate::command::collective::{
+    CollectiveError, CollectiveOutcome, CollectiveView, MissingMember,
+};
 use crate::command::{Command, Destination};
 use crate::node::{Node, Stopped};
 
@@ -78,7 +80,8 @@ impl<'a> Collective<'a> {
 
     /// Wait until all members have arrived.
     pub async fn barrier(self) -> Result<CollectiveOutcome, CollectiveError> {
-        self.call(Action::Barrier, Given::Bytes(Bytes::new())).await
+        self.call(Action::Barrier, Contribution::Bytes(Bytes::new()))
+            .await
     }
 
     /// Give all members the value of the first member in the list that has arrived.
@@ -86,7 +89,8 @@ impl<'a> Collective<'a> {
         self,
         value: impl Into<Bytes>,
     ) -> Result<CollectiveOutcome, CollectiveError> {
-        self.call(Action::Agree, Given::Bytes(value.into())).await
+        self.call(Action::Agree, Contribution::Bytes(value.into()))
+            .await
     }
 
     /// Give all members all values.
@@ -94,7 +98,7 @@ impl<'a> Collective<'a> {
         self,
         value: impl Into<Bytes>,
     ) -> Result<CollectiveOutcome, CollectiveError> {
-        let given = Given::Bytes(value.into());
+        let given = Contribution::Bytes(value.into());
         self.call(Action::AllGather, given).await
     }
 
@@ -104,7 +108,7 @@ impl<'a> Collective<'a> {
         root: impl Into<Destination>,
         value: impl Into<Bytes>,
     ) -> Result<CollectiveOutcome, CollectiveError> {
-        let given = Given::Bytes(value.into());
+        let given = Contribution::Bytes(value.into());
         self.call(Action::Gather(root.into()), given).await
     }
 
@@ -116,7 +120,7 @@ impl<'a> Collective<'a> {
         parts: impl IntoIterator<Item = (D, Bytes)>,
     ) -> Result<CollectiveOutcome, CollectiveError> {
         let parts = parts.into_iter().map(|(to, part)| (to.into(), part));
-        let given = Given::Parts(parts.collect());
+        let given = Contribution::Parts(parts.collect());
         self.call(Action::Scatter(root.into()), given).await
     }
 
@@ -127,7 +131,7 @@ impl<'a> Collective<'a> {
         value: impl Into<Bytes>,
         op: Op,
     ) -> Result<CollectiveOutcome, CollectiveError> {
-        let given = Given::Bytes(value.into());
+        let given = Contribution::Bytes(value.into());
         self.call(Action::Reduce(root.into(), op), given).await
     }
 
@@ -137,7 +141,7 @@ impl<'a> Collective<'a> {
         value: impl Into<Bytes>,
         op: Op,
     ) -> Result<CollectiveOutcome, CollectiveError> {
-        let given = Given::Bytes(value.into());
+        let given = Contribution::Bytes(value.into());
         self.call(Action::AllReduce(op), given).await
     }
 
@@ -162,14 +166,14 @@ impl<'a> Collective<'a> {
         parts: impl IntoIterator<Item = (D, Bytes)>,
     ) -> Result<CollectiveOutcome, CollectiveError> {
         let parts = parts.into_iter().map(|(to, part)| (to.into(), part));
-        let given = Given::Parts(parts.collect());
+        let given = Contribution::Parts(parts.collect());
         self.call(Action::AllToAll, given).await
     }
 
     pub(crate) async fn call(
         self,
         action: Action,
-        given: Given,
+        given: Contribution,
     ) -> Result<CollectiveOutcome, CollectiveError> {
         let (reply, outcome) = oneshot::channel();
         let request = Request {

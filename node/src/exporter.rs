@@ -12,7 +12,7 @@ use metrics::with_local_recorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::catalogue;
-use crate::recorded::{SharedRecorder, recording};
+use crate::recorder::{SharedRecorder, recording};
 use crate::report::{NodeReport, SlowPeer};
 use crate::scrape::Scrape;
 

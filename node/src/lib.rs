@@ -84,7 +84,7 @@ mod host;
 mod node;
 #[cfg(feature = "cluster")]
 mod process;
-mod recorded;
+mod recorder;
 mod subscription;
 mod timers;
 mod votes;
@@ -97,7 +97,7 @@ pub use command::{Destination, Due, SendError, SendOptions};
 pub use node::{
     Ended, Node, PublishHandle, RenewError, StartError, Stopped, SubscribeError, TopicHandle,
 };
-pub use recorded::SharedRecorder;
+pub use recorder::SharedRecorder;
 pub use report::{Delivery, NodeReport, PlacementView, Receipt};
 pub use scrape::Scrape;
 pub use settings::{Bootstrap, NodeConfig, Profile, Router, Seed, Signatures, Strategy};

@@ -21,14 +21,15 @@ pub use crate::command::RenewError;
 use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
 use crate::credentials::Credentials;
 pub use crate::host::{Ended, StartError};
-use crate::host::{Opened, Seat};
-use crate::recorded::{Recorded, SharedRecorder, recording};
+use crate::host::{LoopContext, ReadyLoop};
+use crate::recorder::{Recorded, SharedRecorder, recording};
 use crate::report::{NodeReport, PlacementView, Receipt, Reply};
 use crate::scrape::Scrape;
 use crate::settings::NodeConfig;
 use crate::state::NodeState;
 use crate::subscription::{
-    Callback, Hold, Listener, Message, OrderMetrics, Room, Subscriber, Subscription, subscription,
+    Callback, Hold, Listener, Message, OrderMetrics, QueueBounds, Subscriber, Subscription,
+    subscription,
 };
 use crate::targets::TargetGroup;
 use crate::topic::{Topic, TopicFilter, is_reserved};
@@ -103,13 +104,13 @@ impl Node {
         Self::seated(config, credentials, state, recorder, crate::host::open)
     }
 
-    /// Start the task of a node: it runs the loop that `open` makes of the node's seat.
+    /// Start the task of a node: it runs the loop that `open` makes of the node's context.
     pub(crate) fn seated(
         config: NodeConfig,
         credentials: Credentials,
         state: NodeState,
         recorder: Option<SharedRecorder>,
-        open: impl FnOnce(Seat) -> Result<Opened, StartError>,
+        open: impl FnOnce(LoopContext) -> Result<ReadyLoop, StartError>,
     ) -> Result<Self, StartError> {
         let (name, id) = (config.name.clone(), credentials.identity.id());
         let boot = Arc::new(AtomicU64::new(state.boot));
@@ -118,7 +119,7 @@ impl Node {
         let (placement_sender, placement) = watch::channel(None);
         let (ended_sender, ended) = watch::channel(None);
         let stop = CancellationToken::new();
-        let seat = Seat {
+        let context = LoopContext {
             config,
             credentials,
             state,
@@ -127,7 +128,7 @@ impl Node {
             placement: placement_sender,
             stop: stop.clone(),
         };
-        let opened = recording(recorder.as_ref(), || open(seat))?;
+        let opened = recording(recorder.as_ref(), || open(context))?;
         #[cfg(feature = "push")]
         let push_counts = recording(recorder.as_ref(), PushCounts::of_this_node);
         let run = AssertUnwindSafe(Recorded::new(recorder, opened.run)).catch_unwind();
@@ -279,7 +280,7 @@ impl Node {
         filter: TopicFilter,
         capacity: usize,
     ) -> Result<Subscription, SubscribeError> {
-        self.subscribe_within(filter, Room::for_messages(capacity))
+        self.subscribe_within(filter, QueueBounds::for_messages(capacity))
             .await
     }
 
@@ -293,8 +294,8 @@ impl Node {
         filter: TopicFilter,
         hold: Hold,
     ) -> Result<Subscription, SubscribeError> {
-        let room = Room::for_messages(Subscription::DEFAULT_CAPACITY);
-        let (subscription, metrics) = self.subscribe_counted(filter, room).await?;
+        let bounds = QueueBounds::for_messages(Subscription::DEFAULT_CAPACITY);
+        let (subscription, metrics) = self.subscribe_counted(filter, bounds).await?;
         Ok(subscription.in_order(hold, metrics))
     }
 
@@ -328,18 +329,18 @@ impl Node {
     pub(crate) async fn subscribe_within(
         &self,
         filter: TopicFilter,
-        room: Room,
+        bounds: QueueBounds,
     ) -> Result<Subscription, SubscribeError> {
-        let (subscription, _) = self.subscribe_counted(filter, room).await?;
+        let (subscription, _) = self.subscribe_counted(filter, bounds).await?;
         Ok(subscription)
     }
 
     async fn subscribe_counted(
         &self,
         filter: TopicFilter,
-        room: Room,
+        bounds: QueueBounds,
     ) -> Result<(Subscription, OrderMetrics), SubscribeError> {
-        let (subscriber, subscription) = subscription(filter, room);
+        let (subscriber, subscription) = subscription(filter, bounds);
         let metrics = self.admit(subscriber).await?;
         Ok((subscription, metrics))
     }

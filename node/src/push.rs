@@ -14,10 +14,10 @@
 //! written what came. A receiver that fails, or does not confirm in time, is named in the report
 //! with the reason; the origin stops waiting for it and goes on with the others.
 
-mod cut;
+mod cutter;
 mod incoming;
-mod order;
 mod piece;
+mod plan;
 mod receive;
 mod send;
 mod stream;

@@ -1,7 +1,7 @@
 //! The settings of one node: the fields of `node.toml`, also for library users.
 
 mod bootstrap;
-pub(crate) mod folded;
+pub(crate) mod host_list;
 mod inventory;
 mod metrics;
 mod routing;

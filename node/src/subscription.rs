@@ -157,7 +157,7 @@ struct Queue {
     waiting: VecDeque<Received>,
     messages: usize,
     bytes: usize,
-    room: Room,
+    bounds: QueueBounds,
     /// Whether one of the ends is gone.
     is_closed: bool,
 }
@@ -166,8 +166,8 @@ impl Queue {
     /// Queue a message. Returns whether there was room.
     fn push(&mut self, message: Message) -> bool {
         let bytes = self.bytes.saturating_add(message.payload.len());
-        let is_long = bytes > self.room.bytes && self.messages > 0;
-        if self.messages < self.room.messages && !is_long {
+        let is_long = bytes > self.bounds.bytes && self.messages > 0;
+        if self.messages < self.bounds.messages && !is_long {
             self.messages += 1;
             self.bytes = bytes;
             self.waiting.push_back(Received::Message(message));
@@ -275,14 +275,14 @@ impl Drop for QueueEnd {
 
 /// The bounds of a subscriber's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct QueueBounds {
     /// The most messages, at least 1.
     pub(crate) messages: usize,
     /// The most bytes of their payloads; one message always fits.
     pub(crate) bytes: usize,
 }
 
-impl Room {
+impl QueueBounds {
     /// Room for this many messages, of [`Subscription::MAX_BYTES`] in all.
     pub(crate) const fn for_messages(messages: usize) -> Self {
         Self {
@@ -293,15 +293,15 @@ impl Room {
 }
 
 /// Both ends of a new subscription, which yields messages as they come.
-pub(crate) fn subscription(filter: TopicFilter, room: Room) -> (Subscriber, Subscription) {
+pub(crate) fn subscription(filter: TopicFilter, bounds: QueueBounds) -> (Subscriber, Subscription) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
             waiting: VecDeque::new(),
             messages: 0,
             bytes: 0,
-            room: Room {
-                messages: room.messages.max(1),
-                ..room
+            bounds: QueueBounds {
+                messages: bounds.messages.max(1),
+                ..bounds
             },
             is_closed: false,
         }),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh::peer::{Input, Message};
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::overlay::garbage;
 
@@ -15,7 +15,7 @@ fn scrambled(seed: u64, count: u32) -> World {
     let mut world = World::new(seed, Network::local());
     // Full nodes redirect, so every other seed lets a node have two children only.
     let max_children = if seed.is_multiple_of(2) { 16 } else { 2 };
-    world.deploy(count, Shape::Random, |config| {
+    world.deploy(count, DeploymentTree::Random, |config| {
         config.limits.max_children = max_children
     });
     world.run_for(Duration::from_millis(20));

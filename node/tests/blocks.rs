@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh::peer::Event;
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 use binomesh_routing::packet::Confirmation;
 use binomesh_routing::relay::Due;
 use binomesh_routing::strategy::Strategy;
@@ -17,7 +17,7 @@ const BYTES_PER_SECOND: u64 = 50_000_000 / 8;
 /// block takes on one uplink. The ranks of the `dead` are vacant.
 fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy, dead: &[u32]) -> f64 {
     let mut world = World::new(nodes.into(), Network::local());
-    world.deploy(nodes, Shape::Binomial, |_| {});
+    world.deploy(nodes, DeploymentTree::Binomial, |_| {});
     let end = world.now() + Duration::from_secs(120);
     let settled = world.run_until(end, |world| world.defect().is_none());
     assert!(settled, "{nodes} nodes: {:?}", world.defect());

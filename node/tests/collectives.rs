@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use binomesh::peer::{Event, Input};
-use binomesh::world::{Fault, Id, Memory, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, World};
 use binomesh_routing::collective::{
     Call, CallError, Class, End, Key, OnLoss, Outcome, Terms, Verb,
 };
@@ -34,7 +34,7 @@ impl Stage {
     fn with_window(nodes: u32, seed: u64, window: u64) -> Self {
         let mut world = World::new(seed, Network::local());
         world.relay().window = window;
-        world.deploy(nodes, Shape::Binomial, |_| {});
+        world.deploy(nodes, DeploymentTree::Binomial, |_| {});
         let end = world.now() + Duration::from_secs(90);
         let settled = world.run_until(end, |world| world.defect().is_none());
         assert!(settled, "seed {seed}: {:?}", world.defect());
@@ -129,7 +129,7 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
             .peer(id)
             .unwrap()
             .collectives()
-            .waiting()
+            .operations()
             .count()
     };
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);

@@ -1,16 +1,16 @@
 //! The commands as a user meets them: exit status, streams, signals, and the end
 //! of children whose parent has died.
 
-#[path = "commands/circles.rs"]
-mod circles;
+#[path = "commands/dependency_cycles.rs"]
+mod dependency_cycles;
+#[path = "commands/document_parser.rs"]
+mod document_parser;
 #[path = "commands/documents.rs"]
 mod documents;
 #[path = "commands/examples.rs"]
 mod examples;
 #[path = "commands/metrics.rs"]
 mod metrics;
-#[path = "commands/shown.rs"]
-mod shown;
 #[path = "commands/streams.rs"]
 mod streams;
 

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 
 use crate::settle;
 
-const SHAPES: [Shape; 5] = [
-    Shape::Flat,
-    Shape::Binary,
-    Shape::Binomial,
-    Shape::Random,
-    Shape::Chain,
+const SHAPES: [DeploymentTree; 5] = [
+    DeploymentTree::Flat,
+    DeploymentTree::Binary,
+    DeploymentTree::Binomial,
+    DeploymentTree::Random,
+    DeploymentTree::Chain,
 ];
 
-fn formed(seed: u64, count: u32, shape: Shape) -> World {
+fn formed(seed: u64, count: u32, shape: DeploymentTree) -> World {
     let mut world = World::new(seed, Network::local());
     world.deploy(count, shape, |_| {});
     settle(&mut world, &format!("{count} nodes, {shape:?}"));
@@ -34,7 +34,7 @@ fn every_shape_forms_the_exact_binomial_graph() {
 /// order of the starts.
 #[test]
 fn ranks_are_the_preorder_of_the_deployment_tree() {
-    let world = formed(1, 8, Shape::Binomial);
+    let world = formed(1, 8, DeploymentTree::Binomial);
     let ranks: Vec<u32> = world
         .peers()
         .filter_map(|(_, peer)| peer.overlay().placement())
@@ -60,7 +60,7 @@ fn any_single_crash_heals() {
 fn any_two_crashes_at_once_heal() {
     for first in 0..11 {
         for second in first + 1..11 {
-            let mut world = formed(u64::from(first * 11 + second), 11, Shape::Binomial);
+            let mut world = formed(u64::from(first * 11 + second), 11, DeploymentTree::Binomial);
             world.run_for(Duration::from_secs(2));
             world.crash(first);
             world.crash(second);
@@ -72,7 +72,7 @@ fn any_two_crashes_at_once_heal() {
 #[test]
 fn a_crash_of_half_the_nodes_heals() {
     for seed in 0..30 {
-        let mut world = formed(seed, 24, Shape::Binomial);
+        let mut world = formed(seed, 24, DeploymentTree::Binomial);
         world.run_for(Duration::from_secs(2));
         let offset = seed as u32;
         let victims = (0..24).filter(|id| (id * 7 + offset).is_multiple_of(2));
@@ -84,7 +84,7 @@ fn a_crash_of_half_the_nodes_heals() {
 /// A dead parent's children take its place, in their old order.
 #[test]
 fn a_death_keeps_the_order_of_those_who_stay() {
-    let mut world = formed(3, 16, Shape::Binomial);
+    let mut world = formed(3, 16, DeploymentTree::Binomial);
     world.crash(8);
     settle(&mut world, "without 8");
     let mut placed: Vec<(u32, u32)> = world

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Id, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Id, Network, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::{Config, Rank};
 
@@ -11,7 +11,9 @@ use crate::{lossy, settle};
 /// Each of `count` nodes starts with the list that `list` gives it.
 fn deployed(seed: u64, count: u32, list: impl Fn(Id) -> Vec<Id>) -> World {
     let mut world = World::new(seed, Network::local());
-    world.deploy(count, Shape::Flat, |config| gather(config, list(config.me)));
+    world.deploy(count, DeploymentTree::Flat, |config| {
+        gather(config, list(config.me))
+    });
     world
 }
 
@@ -114,7 +116,9 @@ fn losses_and_crashes_while_it_forms_heal() {
     for seed in 0..u64::from(RUNS) {
         let list: Vec<Id> = (0..17).collect();
         let mut world = World::new(seed, lossy());
-        world.deploy(17, Shape::Flat, |config| gather(config, list.clone()));
+        world.deploy(17, DeploymentTree::Flat, |config| {
+            gather(config, list.clone())
+        });
         world.run_for(Duration::from_millis(1 + seed % 30 * 3));
         world.crash(seed as u32 % 17);
         total += settle(&mut world, "a crash on the way");

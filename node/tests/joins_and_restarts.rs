@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
@@ -53,7 +53,7 @@ fn a_line_of_contacts_becomes_one_tree() {
 fn a_hundred_join_sixteen_at_once() {
     for seed in 0..10 {
         let mut world = World::new(seed, Network::local());
-        world.deploy(16, Shape::Binomial, |_| {});
+        world.deploy(16, DeploymentTree::Binomial, |_| {});
         exact(&mut world, seconds(60));
         for id in 16..116 {
             start(&mut world, id, Some(3), &[0]);
@@ -75,7 +75,7 @@ fn a_rolling_restart_beyond_the_grace_keeps_the_tree_low_and_narrow() {
     for seed in 0..4 {
         let count = 32;
         let mut world = World::new(seed, Network::local());
-        world.deploy(count, Shape::Binomial, |config| {
+        world.deploy(count, DeploymentTree::Binomial, |config| {
             config.pace.grace = seconds(5);
         });
         exact(&mut world, seconds(60));
@@ -105,7 +105,7 @@ fn a_restart_within_the_grace_dials_no_link_between_others() {
     for seed in 0..4 {
         for victim in 1..24 {
             let mut world = World::new(seed, Network::local());
-            world.deploy(24, Shape::Binary, |_| {});
+            world.deploy(24, DeploymentTree::Binary, |_| {});
             exact(&mut world, seconds(60));
             world.run_for(seconds(20));
             let before = world.placements();

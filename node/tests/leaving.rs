@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use binomesh::peer::{Event, Input};
-use binomesh::world::{Fault, Id, Lie, Memory, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Lie, Memory, Network, World};
 use binomesh_overlay::Event as OverlayEvent;
 use binomesh_routing::packet::{Reason, State};
 use binomesh_routing::relay::Due;
@@ -27,7 +27,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn formed(seed: u64, count: u32, shape: Shape) -> World {
+fn formed(seed: u64, count: u32, shape: DeploymentTree) -> World {
     let mut world = World::new(seed, Network::local());
     world.deploy(count, shape, |_| {});
     settle(&mut world);
@@ -140,7 +140,7 @@ fn a_broadcast_after_a_goodbye_is_complete_within_a_second() {
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
     {
-        let shape = Shape::ALL[seed as usize % Shape::ALL.len()];
+        let shape = DeploymentTree::ALL[seed as usize % DeploymentTree::ALL.len()];
         let mut world = formed(seed, count, shape);
         let mut books = Books::default();
         let most = (count - 1).min(4);
@@ -189,7 +189,7 @@ fn a_broadcast_before_a_goodbye_ends_within_a_second_of_it() {
         .into_iter()
         .flat_map(|n| (0..8).map(move |s| (n, s)))
     {
-        let mut world = formed(seed, count, Shape::Binomial);
+        let mut world = formed(seed, count, DeploymentTree::Binomial);
         let mut books = Books::default();
         let gone = seed as Id % count;
         let from = (gone + 1) % count;
@@ -223,7 +223,7 @@ fn a_member_that_left_and_returns_is_a_destination_again() {
         .into_iter()
         .flat_map(|n| (0..6).map(move |s| (n, s)))
     {
-        let mut world = formed(seed, count, Shape::Binomial);
+        let mut world = formed(seed, count, DeploymentTree::Binomial);
         let mut books = Books::default();
         let gone = seed as Id % count;
         let from = (gone + 1) % count;
@@ -277,7 +277,7 @@ fn all_others_may_leave() {
         .into_iter()
         .flat_map(|n| (0..4).map(move |s| (n, s)))
     {
-        let mut world = formed(seed, count, Shape::Chain);
+        let mut world = formed(seed, count, DeploymentTree::Chain);
         let mut books = Books::default();
         let last = seed as Id % count;
         let others: Vec<Id> = (0..count).filter(|id| *id != last).collect();
@@ -300,7 +300,7 @@ fn all_others_may_leave() {
 #[test]
 fn a_member_that_missed_a_goodbye_hears_it_later() {
     for seed in 0..6 {
-        let mut world = formed(seed, 12, Shape::Binomial);
+        let mut world = formed(seed, 12, DeploymentTree::Binomial);
         let mut books = Books::default();
         let (gone, missing) = (5, 7);
         if seed % 2 == 0 {
@@ -324,7 +324,7 @@ fn a_member_that_missed_a_goodbye_hears_it_later() {
 #[test]
 fn a_member_that_was_started_again_since_knows_which_members_have_left() {
     for seed in 0..8 {
-        let mut world = formed(seed, 16, Shape::Binomial);
+        let mut world = formed(seed, 16, DeploymentTree::Binomial);
         let mut books = Books::default();
         let (gone, again) = (5, seed as Id % 5);
         leave(&mut world, &[gone]);
@@ -348,7 +348,7 @@ fn a_member_that_was_started_again_since_knows_which_members_have_left() {
 #[test]
 fn a_forged_goodbye_is_only_a_rumour() {
     for seed in 0..12 {
-        let mut world = formed(seed, 8, Shape::Binomial);
+        let mut world = formed(seed, 8, DeploymentTree::Binomial);
         let mut books = Books::default();
         let (node, lie) = (seed as Id % 8, Lie::Goodbyes);
         let ms = 20_000;
@@ -377,7 +377,7 @@ fn a_forged_goodbye_is_only_a_rumour() {
 #[test]
 fn an_unsigned_leave_is_a_rumour_of_a_death() {
     for seed in 0..6 {
-        let mut world = formed(seed, 8, Shape::Binomial);
+        let mut world = formed(seed, 8, DeploymentTree::Binomial);
         let mut books = Books::default();
         let gone = seed as Id;
         world.feed(gone, Input::Leave { proof: None });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Fault, Lie, Memory, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Fault, Lie, Memory, Network, World};
 use binomesh_overlay::Config;
 use rand::Rng;
 
@@ -61,7 +61,7 @@ fn joins_during_census_waves_give_no_rank_twice() {
 #[test]
 fn nodes_that_join_a_quiet_cluster_are_counted() {
     let mut world = World::new(1, Network::local());
-    world.deploy(16, Shape::Binomial, |_| {});
+    world.deploy(16, DeploymentTree::Binomial, |_| {});
     settle(&mut world, seconds(60));
     world.run_for(seconds(120));
     for id in 100..116 {
@@ -76,7 +76,7 @@ fn nodes_that_join_a_quiet_cluster_are_counted() {
 fn a_graceful_leave_is_not_a_death() {
     for leaver in 0..12 {
         let mut world = World::new(leaver.into(), Network::local());
-        world.deploy(12, Shape::Binomial, |_| {});
+        world.deploy(12, DeploymentTree::Binomial, |_| {});
         settle(&mut world, seconds(60));
         world.feed(leaver, binomesh::peer::Input::Leave { proof: None });
         world.run_for(Duration::from_millis(50));
@@ -90,7 +90,7 @@ fn a_graceful_leave_is_not_a_death() {
 fn a_restarted_node_is_taken_back() {
     for victim in 0..12 {
         let mut world = World::new(victim.into(), Network::local());
-        world.deploy(12, Shape::Binomial, |_| {});
+        world.deploy(12, DeploymentTree::Binomial, |_| {});
         settle(&mut world, seconds(60));
         world.restart(victim);
         settle(&mut world, seconds(120));
@@ -169,7 +169,7 @@ fn mutual_orphans_become_a_tree() {
 fn a_partition_makes_two_overlays_that_become_one_again() {
     for seed in 0..10 {
         let mut world = World::new(seed, Network::local());
-        world.deploy(16, Shape::Binomial, |_| {});
+        world.deploy(16, DeploymentTree::Binomial, |_| {});
         settle(&mut world, seconds(60));
         for a in 0..8 {
             for b in 8..16 {
@@ -196,7 +196,7 @@ fn a_cut_between_parent_and_child_moves_the_child() {
         .flat_map(|c| (0..10).map(move |s| (c, s)))
     {
         let mut world = World::new(seed, Network::local());
-        world.deploy(8, Shape::Binomial, |_| {});
+        world.deploy(8, DeploymentTree::Binomial, |_| {});
         settle(&mut world, seconds(60));
         world.network().cut(0, child);
         world.network().cut(child, 0);
@@ -242,7 +242,7 @@ fn orphans_that_become_roots_at_once_meet_again() {
     for seed in 0..60 / SHARE {
         let latency = Duration::from_millis(50);
         let mut world = World::new(seed, Network::new(latency, latency * 2, 0));
-        world.deploy(8, Shape::Flat, |config| config.seeds.clear());
+        world.deploy(8, DeploymentTree::Flat, |config| config.seeds.clear());
         settle(&mut world, seconds(60));
         (0..4).for_each(|id| world.crash(id));
         settle(&mut world, seconds(180));
@@ -303,7 +303,7 @@ fn random_churn_with_losses_heals() {
             20_000,
         );
         let mut world = World::new(seed, network);
-        world.deploy(20, Shape::Random, |_| {});
+        world.deploy(20, DeploymentTree::Random, |_| {});
         for _ in 0..30 {
             let pause = world.rng().random_range(10..4000);
             world.run_for(Duration::from_millis(pause));
@@ -325,7 +325,7 @@ fn random_churn_with_losses_heals() {
 #[test]
 fn a_quiet_overlay_changes_nothing() {
     let mut world = World::new(9, Network::local());
-    world.deploy(32, Shape::Binomial, |_| {});
+    world.deploy(32, DeploymentTree::Binomial, |_| {});
     settle(&mut world, seconds(60));
     world.run_for(seconds(60));
     world.take_events();
@@ -347,7 +347,7 @@ fn neighbours_that_lie_about_their_ranks_keep_nobody_talking() {
     const NODES: u32 = 16;
     for seed in 0..5 {
         let mut world = World::new(seed, Network::local());
-        world.deploy(NODES, Shape::Binomial, |_| {});
+        world.deploy(NODES, DeploymentTree::Binomial, |_| {});
         settle(&mut world, seconds(30));
         let rank_of = |id| world.peer(id).and_then(|peer| peer.overlay().placement());
         let mut ranks: Vec<_> = (0..NODES)

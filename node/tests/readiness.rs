@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use binomesh::world::{Network, Shape, World};
+use binomesh::world::{DeploymentTree, Network, World};
 use binomesh_overlay::{Config, Island};
 use rand::Rng;
 
@@ -173,7 +173,7 @@ fn of_an_ordered_start_nobody_is_ready_before_the_first() {
 #[test]
 fn past_a_dead_parent_a_node_is_ready_as_its_root_is() {
     let mut world = World::new(1, Network::local());
-    world.deploy(4, Shape::Binomial, |_| {});
+    world.deploy(4, DeploymentTree::Binomial, |_| {});
     all_ready(&mut world, seconds(60));
     start(&mut world, 9, Some(99), &[2]);
     all_ready(&mut world, seconds(60));
@@ -185,7 +185,7 @@ fn past_a_dead_parent_a_node_is_ready_as_its_root_is() {
 fn a_rolling_restart_keeps_the_others_ready() {
     for seed in 0..4 {
         let mut world = World::new(seed, Network::local());
-        world.deploy(7, Shape::Binary, |config| {
+        world.deploy(7, DeploymentTree::Binary, |config| {
             config.seeds = vec![0, 1, 2];
         });
         all_ready(&mut world, seconds(60));
@@ -221,7 +221,7 @@ fn after_a_power_cut_without_the_first_seeds_or_expected_hosts_make_ready() {
         (3, by_nothing, false),
     ] {
         let mut world = World::new(seed, Network::local());
-        world.deploy(7, Shape::Chain, adjust);
+        world.deploy(7, DeploymentTree::Chain, adjust);
         all_ready(&mut world, seconds(60));
         (0..7).for_each(|id| world.crash(id));
         world.run_for(seconds(1));
@@ -299,7 +299,7 @@ fn more_than_half_of_the_expected_are_needed() {
 fn both_parts_of_a_partition_stay_ready_and_count_the_lost() {
     for (seed, count, cut) in [(1, 12, 5), (2, 12, 10), (3, 4, 2), (4, 40, 20)] {
         let mut world = World::new(seed, Network::local());
-        world.deploy(count, Shape::Binomial, |_| {});
+        world.deploy(count, DeploymentTree::Binomial, |_| {});
         all_ready(&mut world, seconds(60));
         let groups: [Vec<u32>; 2] = [(0..cut).collect(), (cut..count).collect()];
         let until = world.now() + seconds(90);
@@ -364,7 +364,7 @@ fn a_former_member_is_unready_alone_unless_all_others_said_goodbye() {
 #[test]
 fn a_member_whose_network_is_gone_is_unready_and_the_others_are_not() {
     let mut world = World::new(1, Network::local());
-    world.deploy(6, Shape::Binomial, |_| {});
+    world.deploy(6, DeploymentTree::Binomial, |_| {});
     all_ready(&mut world, seconds(60));
     for cut in [0, 3] {
         let others: Vec<u32> = (0..6).filter(|id| *id != cut).collect();
@@ -385,7 +385,7 @@ fn a_member_whose_network_is_gone_is_unready_and_the_others_are_not() {
 fn scrambled_members_are_ready_again() {
     for seed in 0..20 {
         let mut world = World::new(seed, Network::local());
-        world.deploy(8, Shape::Binomial, |_| {});
+        world.deploy(8, DeploymentTree::Binomial, |_| {});
         all_ready(&mut world, seconds(60));
         let nodes = (0..8).filter(|_| world.rng().random()).collect();
         world.act(&binomesh::world::Fault::Scramble { nodes, seed }, |_| {});
@@ -400,7 +400,11 @@ fn a_paused_member_is_unready_until_it_is_counted_again() {
     for seed in 0..24 {
         let nodes = [3, 5, 8, 16][seed as usize % 4];
         let mut world = World::new(seed, Network::local());
-        let shape = [Shape::Flat, Shape::Binary, Shape::Binomial][seed as usize % 3];
+        let shape = [
+            DeploymentTree::Flat,
+            DeploymentTree::Binary,
+            DeploymentTree::Binomial,
+        ][seed as usize % 3];
         world.deploy(nodes, shape, |_| {});
         all_ready(&mut world, seconds(20));
         let paused = world.rng().random_range(0..nodes);

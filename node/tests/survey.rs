@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh::graph::Graph;
-use binomesh::world::{Fault, Id, Lie, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Lie, Network, World};
 use binomesh_overlay::Config;
 use binomesh_overlay::config::Gather;
 
@@ -16,7 +16,7 @@ fn lists(graph: &str) -> Vec<Vec<Id>> {
 /// Each node starts with its list.
 fn deployed(seed: u64, network: Network, lists: &[Vec<Id>]) -> World {
     let mut world = World::new(seed, network);
-    world.deploy(lists.len() as u32, Shape::Flat, |config| {
+    world.deploy(lists.len() as u32, DeploymentTree::Flat, |config| {
         let list = lists[config.me as usize].clone();
         survey(config, list);
     });

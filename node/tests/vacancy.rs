@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Defect, Network, Shape, World};
+use binomesh::world::{Defect, DeploymentTree, Network, World};
 use rand::seq::index;
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-fn formed(seed: u64, count: u32, shape: Shape, grace: Duration) -> World {
+fn formed(seed: u64, count: u32, shape: DeploymentTree, grace: Duration) -> World {
     let mut world = World::new(seed, Network::local());
     world.deploy(count, shape, |config| config.pace.grace = grace);
     settle(&mut world, seconds(60));
@@ -38,7 +38,7 @@ fn compact(world: &mut World, limit: Duration) -> Duration {
 #[test]
 fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
     for victim in 0..16 {
-        let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
+        let mut world = formed(victim.into(), 16, DeploymentTree::Binomial, seconds(30));
         let mut before = world.placements();
         world.crash(victim);
         let relinked = settle(&mut world, seconds(20));
@@ -61,7 +61,7 @@ fn a_death_moves_no_rank_within_the_grace_and_is_compacted_after_it() {
 #[test]
 fn a_member_that_returns_within_the_grace_gets_its_rank_back() {
     for victim in 0..16 {
-        let mut world = formed(victim.into(), 16, Shape::Binomial, seconds(30));
+        let mut world = formed(victim.into(), 16, DeploymentTree::Binomial, seconds(30));
         let before = world.placements();
         world.crash(victim);
         world.run_for(seconds(10));
@@ -75,7 +75,7 @@ fn a_member_that_returns_within_the_grace_gets_its_rank_back() {
 #[test]
 fn a_restarted_member_gets_its_rank_back() {
     for victim in 0..16 {
-        let mut world = formed(victim.into(), 16, Shape::Binary, seconds(30));
+        let mut world = formed(victim.into(), 16, DeploymentTree::Binary, seconds(30));
         let before = world.placements();
         world.restart(victim);
         compact(&mut world, seconds(30));
@@ -88,11 +88,11 @@ fn a_restarted_member_gets_its_rank_back() {
 #[test]
 fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
     let shapes = [
-        Shape::Random,
-        Shape::Binary,
-        Shape::Binomial,
-        Shape::Flat,
-        Shape::Chain,
+        DeploymentTree::Random,
+        DeploymentTree::Binary,
+        DeploymentTree::Binomial,
+        DeploymentTree::Flat,
+        DeploymentTree::Chain,
     ];
     for (seed, away) in (0..60).zip([300, 1500, 4000].into_iter().cycle()) {
         let shape = shapes[seed as usize % shapes.len()];
@@ -115,7 +115,7 @@ fn a_rolling_restart_within_the_grace_keeps_all_ranks() {
 fn members_that_return_one_after_the_other_keep_nobody_waiting() {
     for seed in 0..5 {
         let count = 24;
-        let mut world = formed(seed, count, Shape::Binary, seconds(30));
+        let mut world = formed(seed, count, DeploymentTree::Binary, seconds(30));
         (0..count).for_each(|id| world.crash(id));
         let mut waits = vec![0; count as usize];
         for now in 0..2 * count {
@@ -140,7 +140,7 @@ fn members_that_return_one_after_the_other_keep_nobody_waiting() {
 #[test]
 fn more_than_an_eighth_is_compacted_before_the_grace_is_over() {
     for seed in 0..10 {
-        let mut world = formed(seed, 32, Shape::Binomial, seconds(300));
+        let mut world = formed(seed, 32, DeploymentTree::Binomial, seconds(300));
         let victims = index::sample(world.rng(), 32, 6);
         victims.into_iter().for_each(|id| world.crash(id as u32));
         let start = world.now();
@@ -156,7 +156,7 @@ fn more_than_an_eighth_is_compacted_before_the_grace_is_over() {
 #[test]
 fn without_grace_every_death_is_compacted_at_once() {
     for victim in 0..12 {
-        let mut world = formed(victim.into(), 12, Shape::Binomial, Duration::ZERO);
+        let mut world = formed(victim.into(), 12, DeploymentTree::Binomial, Duration::ZERO);
         world.crash(victim);
         let took = compact(&mut world, seconds(20));
         assert!(took < seconds(4), "victim {victim}: {took:?}");
@@ -166,7 +166,7 @@ fn without_grace_every_death_is_compacted_at_once() {
 /// A newcomer is no returning member: it is counted although ranks are vacant.
 #[test]
 fn a_newcomer_is_counted_soon_though_a_rank_is_vacant() {
-    let mut world = formed(3, 16, Shape::Binomial, seconds(300));
+    let mut world = formed(3, 16, DeploymentTree::Binomial, seconds(300));
     world.crash(5);
     world.run_for(seconds(10));
     let mut config = binomesh_overlay::Config::new(100, 1, 9);
@@ -179,7 +179,7 @@ fn a_newcomer_is_counted_soon_though_a_rank_is_vacant() {
 #[test]
 fn a_member_that_was_cut_off_finds_its_place_and_rank() {
     for lonely in 0..16 {
-        let mut world = formed(lonely.into(), 16, Shape::Binomial, seconds(60));
+        let mut world = formed(lonely.into(), 16, DeploymentTree::Binomial, seconds(60));
         let before = world.placements();
         for other in (0..16).filter(|other| *other != lonely) {
             world.network().cut(lonely, other);
@@ -197,7 +197,7 @@ fn a_member_that_was_cut_off_finds_its_place_and_rank() {
 #[test]
 fn a_leaver_is_avoided_by_all_within_a_second_and_its_rank_stays_vacant() {
     for leaver in 0..16 {
-        let mut world = formed(leaver.into(), 16, Shape::Binomial, seconds(30));
+        let mut world = formed(leaver.into(), 16, DeploymentTree::Binomial, seconds(30));
         let mut before = world.placements();
         world.leave(leaver, seconds(1));
         assert!(world.run_until(world.now() + seconds(2), |w| !w.is_up(leaver)));

@@ -15,14 +15,14 @@ use crate::planted::{Bug, Planted};
 
 /// The shortest and the longest wait, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Limits {
+pub struct BackoffLimits {
     /// The wait after a change; taken as 1 if it is 0.
     pub minimum: u32,
     /// The wait when nothing changes; taken as the minimum if it is less.
     pub maximum: u32,
 }
 
-impl Default for Limits {
+impl Default for BackoffLimits {
     /// The default is for the arena, where a tick is a phase; a node computes its limits from its
     /// pace. Arbitrary states with 3 garbage messages per process recover within 20 phases for N =
     /// 32 on trees of logarithmic depth, whatever the maximum. The maximum decides what a quiet
@@ -69,7 +69,7 @@ impl Backoff {
     }
 
     /// Count one tick. Returns whether the spontaneous rules are due now.
-    pub fn tick(&mut self, limits: Limits, planted: Planted) -> bool {
+    pub fn tick(&mut self, limits: BackoffLimits, planted: Planted) -> bool {
         // A corrupted timer must not outlast the maximum.
         let longest = limits.maximum.max(limits.minimum).max(1);
         self.remaining = self.remaining.min(longest).saturating_sub(1);
@@ -80,7 +80,7 @@ impl Backoff {
     }
 
     /// Fire now, whatever the wait. Returns `false` only if a planted bug forbids it.
-    pub fn fire(&mut self, limits: Limits, planted: Planted) -> bool {
+    pub fn fire(&mut self, limits: BackoffLimits, planted: Planted) -> bool {
         if self.is_stopped && planted.has(Bug::MissingRefresh) {
             return false;
         }
@@ -93,7 +93,7 @@ impl Backoff {
     }
 
     /// The process's own state changed: fire again soon.
-    pub fn reset(&mut self, limits: Limits) {
+    pub fn reset(&mut self, limits: BackoffLimits) {
         self.interval = limits.minimum.max(1);
         self.remaining = self.remaining.min(self.jittered());
     }
@@ -113,7 +113,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: BackoffLimits = BackoffLimits {
         minimum: 2,
         maximum: 16,
     };

@@ -34,7 +34,7 @@ pub struct Config<I> {
     /// Decides between two trees of equal weight: the smaller number wins.
     pub priority: u32,
     /// Bounds of the tree.
-    pub limits: Limits,
+    pub limits: TreeLimits,
     /// The speeds of the node.
     pub pace: Pace,
     /// A bug to run with, in tests.
@@ -57,7 +57,7 @@ impl<I> Config<I> {
             alone: false,
             expect: BTreeSet::new(),
             priority: 100,
-            limits: Limits::default(),
+            limits: TreeLimits::default(),
             pace: Pace::default(),
             planted: Planted::default(),
         }
@@ -98,7 +98,7 @@ pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Bounds of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Limits {
+pub struct TreeLimits {
     /// The most children; a full node redirects to its smallest subtree. Default 16, a guess: more
     /// children cost their parent a beat each, fewer make the tree deeper.
     pub max_children: u16,
@@ -109,7 +109,7 @@ pub struct Limits {
     pub starting_rounds: u32,
 }
 
-impl Default for Limits {
+impl Default for TreeLimits {
     fn default() -> Self {
         Self {
             max_children: 16,

@@ -168,12 +168,12 @@ pub fn consequence(own: Greeter, shown: u64, lives: bool) -> Consequence {
 /// The newest proven life of each admitted peer, with its proof; at most [`MAX_LIVES`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lives<I, P> {
-    newest: BTreeMap<I, Life<P>>,
+    newest: BTreeMap<I, KnownLife<P>>,
     uses: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Life<P> {
+struct KnownLife<P> {
     boot: u64,
     proof: P,
     used: u64,
@@ -196,7 +196,7 @@ impl<I: Id, P> Lives<I, P> {
         }
         self.uses += 1;
         let used = self.uses;
-        self.newest.insert(peer, Life { boot, proof, used });
+        self.newest.insert(peer, KnownLife { boot, proof, used });
         if self.newest.len() <= MAX_LIVES {
             return false;
         }

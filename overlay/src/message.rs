@@ -5,7 +5,7 @@ pub mod detector;
 pub mod relayed;
 pub mod tree;
 
-mod order;
+mod sibling_order;
 mod standing;
 
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use binomesh_overlay::{Effect, Outbox, legitimate};
 type Letter = (u32, u32, Message<u32>);
 
 /// Nodes and the messages under way between them. The noise picks the message that arrives next.
-struct Room {
+struct Network {
     nodes: BTreeMap<u32, Clique<u32>>,
     letters: Vec<Letter>,
     places: BTreeMap<u32, Place<u32>>,
@@ -18,12 +18,12 @@ struct Room {
     context: String,
 }
 
-impl Room {
+impl Network {
     /// `lists` has, for each node, the peers that it has met.
     fn new(procedure: Procedure, lists: &BTreeMap<u32, Vec<u32>>, seed: u64) -> Self {
         let mut noise = Noise::new(seed);
         let new = |&me: &u32| (me, Clique::new(me, noise.next()));
-        let mut room = Self {
+        let mut network = Self {
             nodes: lists.keys().map(new).collect(),
             letters: Vec::new(),
             places: BTreeMap::new(),
@@ -34,13 +34,13 @@ impl Room {
         // The nodes start one after the other, so some messages reach a node before its start.
         let mut waiting: Vec<u32> = lists.keys().copied().collect();
         while !waiting.is_empty() {
-            let drawn = room.noise.next() as usize % waiting.len();
+            let drawn = network.noise.next() as usize % waiting.len();
             let me = waiting.swap_remove(drawn);
             let peers = &Peers::new(me, lists[&me].clone());
-            room.hand(me, Input::Start { procedure, peers });
-            (0..room.noise.next() % 3).for_each(|_| room.arrive());
+            network.hand(me, Input::Start { procedure, peers });
+            (0..network.noise.next() % 3).for_each(|_| network.arrive());
         }
-        room
+        network
     }
 
     /// Nodes that have all met each other.
@@ -172,7 +172,11 @@ impl Room {
     /// count as well.
     fn assert_permutation(&self) {
         let held = self.nodes.values();
-        let held = held.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
+        let held = held.flat_map(|node| {
+            node.successor()
+                .into_iter()
+                .chain(node.offered_successors())
+        });
         let sent = self
             .letters
             .iter()
@@ -195,9 +199,9 @@ fn every_order_of_messages_ends_in_the_exact_graph() {
     for nodes in 1..=33 {
         for seed in 0..20 {
             for procedure in [Procedure::Corrected, Procedure::Sorted] {
-                let mut room = Room::of(procedure, nodes, seed);
-                room.arrive_all();
-                room.assert_exact();
+                let mut network = Network::of(procedure, nodes, seed);
+                network.arrive_all();
+                network.assert_exact();
             }
         }
     }
@@ -206,13 +210,13 @@ fn every_order_of_messages_ends_in_the_exact_graph() {
 #[test]
 fn successors_are_a_permutation_at_every_moment() {
     for seed in 0..200 {
-        let mut room = Room::of(Procedure::Corrected, 3 + seed as u32 % 17, seed);
-        room.assert_permutation();
-        while !room.letters.is_empty() {
-            room.arrive();
-            room.assert_permutation();
+        let mut network = Network::of(Procedure::Corrected, 3 + seed as u32 % 17, seed);
+        network.assert_permutation();
+        while !network.letters.is_empty() {
+            network.arrive();
+            network.assert_permutation();
         }
-        room.assert_exact();
+        network.assert_exact();
     }
 }
 
@@ -220,10 +224,10 @@ fn successors_are_a_permutation_at_every_moment() {
 fn the_order_of_the_list_gives_the_ranks() {
     let list = vec![9, 4, 7, 1, 30];
     let lists = list.iter().map(|&me| (me, list.clone())).collect();
-    let mut room = Room::new(Procedure::Sorted, &lists, 1);
-    room.arrive_all();
-    room.assert_exact();
-    assert_eq!(room.order(), list);
+    let mut network = Network::new(Procedure::Sorted, &lists, 1);
+    network.arrive_all();
+    network.assert_exact();
+    assert_eq!(network.order(), list);
 }
 
 #[test]
@@ -232,15 +236,15 @@ fn lists_in_different_orders_lead_to_exchanges_and_the_exact_graph_or_a_contact(
         let all: Vec<u32> = (0..4 + seed as u32 % 9).collect();
         let mut lists: BTreeMap<u32, Vec<u32>> = all.iter().map(|&me| (me, all.clone())).collect();
         lists.values_mut().take(2).for_each(|list| list.reverse());
-        let mut room = Room::new(Procedure::Sorted, &lists, seed);
-        room.arrive_all();
-        room.wait_in_vain();
-        let context = &room.context;
-        let has_contact = room.failed.values().all(Option::is_some);
+        let mut network = Network::new(Procedure::Sorted, &lists, seed);
+        network.arrive_all();
+        network.wait_in_vain();
+        let context = &network.context;
+        let has_contact = network.failed.values().all(Option::is_some);
         assert!(
-            !room.places.is_empty() && has_contact,
+            !network.places.is_empty() && has_contact,
             "{context}: {:?}",
-            room.failed
+            network.failed
         );
     }
 }
@@ -248,45 +252,45 @@ fn lists_in_different_orders_lead_to_exchanges_and_the_exact_graph_or_a_contact(
 #[test]
 fn the_loss_of_any_message_leaves_nobody_waiting() {
     for seed in 0..300 {
-        let mut room = Room::of(Procedure::Corrected, 2 + seed as u32 % 15, seed);
-        let before = room.noise.next() % 100;
-        (0..before).for_each(|_| room.arrive());
-        room.letters.pop();
-        room.arrive_all();
-        room.wait_in_vain();
-        room.assert_contacts_lead_down();
+        let mut network = Network::of(Procedure::Corrected, 2 + seed as u32 % 15, seed);
+        let before = network.noise.next() % 100;
+        (0..before).for_each(|_| network.arrive());
+        network.letters.pop();
+        network.arrive_all();
+        network.wait_in_vain();
+        network.assert_contacts_lead_down();
     }
 }
 
 #[test]
 fn the_crash_of_any_node_leaves_nobody_waiting() {
     for seed in 0..300 {
-        let mut room = Room::of(Procedure::Corrected, 2 + seed as u32 % 15, seed);
-        let before = room.noise.next() % 100;
-        (0..before).for_each(|_| room.arrive());
-        let victim = room.noise.next() as usize % room.nodes.len();
-        let victim = room.nodes.keys().nth(victim).copied().expect("a node");
-        room.nodes.remove(&victim);
-        room.places.remove(&victim);
-        room.failed.remove(&victim);
-        room.arrive_all();
-        room.wait_in_vain();
-        room.assert_contacts_lead_down();
+        let mut network = Network::of(Procedure::Corrected, 2 + seed as u32 % 15, seed);
+        let before = network.noise.next() % 100;
+        (0..before).for_each(|_| network.arrive());
+        let victim = network.noise.next() as usize % network.nodes.len();
+        let victim = network.nodes.keys().nth(victim).copied().expect("a node");
+        network.nodes.remove(&victim);
+        network.places.remove(&victim);
+        network.failed.remove(&victim);
+        network.arrive_all();
+        network.wait_in_vain();
+        network.assert_contacts_lead_down();
     }
 }
 
 #[test]
 fn a_latecomer_is_sent_to_a_member() {
-    let mut room = Room::of(Procedure::Corrected, 5, 3);
-    room.arrive_all();
-    room.assert_exact();
-    room.nodes.insert(63, Clique::new(63, 1));
-    let peers = &Peers::new(63, room.places.keys().copied().collect::<Vec<_>>());
+    let mut network = Network::of(Procedure::Corrected, 5, 3);
+    network.arrive_all();
+    network.assert_exact();
+    network.nodes.insert(63, Clique::new(63, 1));
+    let peers = &Peers::new(63, network.places.keys().copied().collect::<Vec<_>>());
     let procedure = Procedure::Corrected;
-    room.hand(63, Input::Start { procedure, peers });
-    room.arrive_all();
-    let contact = room.failed.get(&63).copied().flatten();
-    assert!(contact.is_some_and(|contact| room.places.contains_key(&contact)));
+    network.hand(63, Input::Start { procedure, peers });
+    network.arrive_all();
+    let contact = network.failed.get(&63).copied().flatten();
+    assert!(contact.is_some_and(|contact| network.places.contains_key(&contact)));
 }
 
 #[test]
@@ -304,9 +308,9 @@ fn a_node_that_half_of_the_nodes_have_met_belongs_to_the_ring() {
                 }
             }
         }
-        let mut room = Room::new(Procedure::Corrected, &lists, seed);
-        room.arrive_all();
-        room.assert_exact();
+        let mut network = Network::new(Procedure::Corrected, &lists, seed);
+        network.arrive_all();
+        network.assert_exact();
     }
 }
 
@@ -315,27 +319,27 @@ fn a_node_that_half_of_the_nodes_have_met_belongs_to_the_ring() {
 #[test]
 fn one_that_falls_back_takes_the_others_with_it() {
     for seed in 0..100 {
-        let mut room = Room::of(Procedure::Sorted, 3 + seed as u32 % 9, seed);
-        let me = *room.nodes.keys().next().expect("a node");
-        room.hand(me, Input::Silence);
-        room.arrive_all();
+        let mut network = Network::of(Procedure::Sorted, 3 + seed as u32 % 9, seed);
+        let me = *network.nodes.keys().next().expect("a node");
+        network.hand(me, Input::Silence);
+        network.arrive_all();
         // If some nodes had a place already, the root closes the ring without them after a silence.
-        let formed = room.places.len();
+        let formed = network.places.len();
         if formed > 0 {
-            room.wait_in_vain();
+            network.wait_in_vain();
         }
-        let through = room.places.len() + room.failed.len();
-        assert_eq!(through, room.nodes.len(), "{}", room.context);
-        room.assert_contacts_lead_down();
+        let through = network.places.len() + network.failed.len();
+        assert_eq!(through, network.nodes.len(), "{}", network.context);
+        network.assert_contacts_lead_down();
     }
 }
 
 #[test]
 fn nonsense_from_a_peer_is_survived() {
     for seed in 0..200 {
-        let mut room = Room::of(Procedure::Corrected, 9, seed);
+        let mut network = Network::of(Procedure::Corrected, 9, seed);
         for _ in 0..20 {
-            let mut noise = Noise::new(room.noise.next());
+            let mut noise = Noise::new(network.noise.next());
             let mut any = || (noise.next() % 64) as u32;
             let (to, from, peer) = (any() * 7 % 63, any(), any());
             let numbers = [0, 1, any(), u32::MAX - any()];
@@ -366,10 +370,10 @@ fn nonsense_from_a_peer_is_survived() {
                 attempt: any() % 3,
                 body,
             };
-            room.hand(to, Input::Message { from, message });
-            room.arrive();
+            network.hand(to, Input::Message { from, message });
+            network.arrive();
         }
-        room.arrive_all();
-        room.wait_in_vain();
+        network.arrive_all();
+        network.wait_in_vain();
     }
 }

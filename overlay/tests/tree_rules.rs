@@ -5,7 +5,9 @@ use std::time::Duration;
 use binomesh_overlay::census;
 use binomesh_overlay::detector::{self, Rumour};
 use binomesh_overlay::overlay::Out;
-use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, Refusal, RootKey, Step};
+use binomesh_overlay::tree::{
+    Ancestor, AttachRefusal, Claim, Lead, Message as Tree, RootKey, SiblingOrder,
+};
 use binomesh_overlay::{
     Config, Effect, Epoch, Input, Message, Overlay, Placement, Population, Rank, Timer,
 };
@@ -90,17 +92,17 @@ fn key(id: u32, weight: u8) -> RootKey<u32> {
 fn lead(path: &[u32], anchored: bool) -> Lead<u32> {
     let mut path = path.to_vec();
     path.dedup();
-    let step = |(depth, id): (usize, &u32)| Step {
+    let step = |(depth, id): (usize, &u32)| Ancestor {
         id: *id,
         order: if depth == 0 {
-            Order::default()
+            SiblingOrder::default()
         } else {
-            Order::slot(3)
+            SiblingOrder::slot(3)
         },
     };
     Lead {
         path: path.iter().enumerate().map(step).collect(),
-        order: Order::slot(2),
+        order: SiblingOrder::slot(2),
         root: key(path[0], 3),
         heirs: [7, 8].into_iter().collect(),
         anchored,
@@ -108,7 +110,7 @@ fn lead(path: &[u32], anchored: bool) -> Lead<u32> {
 }
 
 fn attach(claim: Claim<u32>) -> Tree<u32> {
-    let order = Order::default();
+    let order = SiblingOrder::default();
     Tree::Attach { claim, order }
 }
 
@@ -128,7 +130,7 @@ fn a_node_asks_its_configured_parent_for_its_slot() {
         config.parent = Some(1);
         config.slot = Some(4);
     });
-    let order = Order::deployed(4);
+    let order = SiblingOrder::deployed(4);
     let claim = Claim::Orphan;
     assert_eq!(node.said(1), [Tree::Attach { claim, order }]);
     assert!(!node.overlay.tree().is_anchored());
@@ -145,7 +147,7 @@ fn a_parent_is_asked_for_the_slot_in_each_round_until_there_were_enough() {
     });
     let claim = Claim::Orphan;
     for round in 0..3 {
-        let order = Order::deployed(4);
+        let order = SiblingOrder::deployed(4);
         assert!(node.overlay.tree().parent().is_none());
         assert_eq!(node.said(1), [Tree::Attach { claim, order }], "{round}");
         node.fire(Timer::Seek);
@@ -179,7 +181,7 @@ fn only_an_asked_candidate_becomes_the_parent() {
 fn an_ancestor_is_refused_as_a_child() {
     let mut node = Node::child(5, 1);
     node.hear(0, attach(Claim::Orphan));
-    assert_eq!(node.said(0), [Tree::Refuse(Refusal::Descendant)]);
+    assert_eq!(node.said(0), [Tree::Refuse(AttachRefusal::Descendant)]);
 }
 
 #[test]
@@ -214,7 +216,7 @@ fn a_node_at_the_greatest_depth_refuses() {
     node.hear(1, Tree::Lead(lead(&[0, 1], true)));
     node.sent();
     node.hear(9, attach(Claim::Orphan));
-    assert_eq!(node.said(9), [Tree::Refuse(Refusal::Depth)]);
+    assert_eq!(node.said(9), [Tree::Refuse(AttachRefusal::Depth)]);
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn a_redirect_from_the_parent_means_not_your_parent() {
 fn children_stand_in_the_order_of_their_slots() {
     let mut node = Node::root(0);
     for (child, slot) in [(1, 8), (2, 2), (3, 5)] {
-        let (claim, order) = (Claim::Orphan, Order::slot(slot));
+        let (claim, order) = (Claim::Orphan, SiblingOrder::slot(slot));
         node.hear(child, Tree::Attach { claim, order });
     }
     assert_eq!(node.children(), [2, 3, 1]);
@@ -269,7 +271,7 @@ fn children_stand_in_the_order_of_their_slots() {
 fn an_orphan_asks_the_grandparent_for_its_parents_place() {
     let mut node = Node::child(5, 1);
     node.hear(1, Tree::Leave);
-    let order = Order::slot(3).joined(&Order::slot(2));
+    let order = SiblingOrder::slot(3).joined(&SiblingOrder::slot(2));
     let claim = Claim::Orphan;
     assert_eq!(node.said(0), [Tree::Attach { claim, order }]);
     assert!(!node.overlay.tree().is_anchored());
@@ -314,7 +316,7 @@ fn another_heir_asks_the_first_behind_its_children() {
     node.hear(0, Tree::Lead(lead(&[0], true)));
     node.sent();
     node.hear(0, Tree::Leave);
-    let (claim, order) = (Claim::Orphan, Order::slot(2).behind());
+    let (claim, order) = (Claim::Orphan, SiblingOrder::slot(2).behind());
     assert_eq!(node.said(7), [Tree::Attach { claim, order }]);
 }
 
@@ -370,7 +372,7 @@ fn a_child_passes_an_offer_up() {
 fn the_acceptor_of_a_root_checks_who_yields() {
     let mut node = Node::root(5);
     node.hear(9, attach(Claim::Root(key(9, 4))));
-    assert_eq!(node.said(9), [Tree::Refuse(Refusal::Precedence)]);
+    assert_eq!(node.said(9), [Tree::Refuse(AttachRefusal::Precedence)]);
     node.hear(9, attach(Claim::Root(key(9, 0))));
     assert_eq!(node.children(), [9]);
 }
@@ -529,5 +531,5 @@ fn a_leaving_node_says_so_and_accepts_nobody() {
     let goodbye = |to| (to, Message::Tree(Tree::Leave));
     assert!(said.contains(&goodbye(1)) && said.contains(&goodbye(9)));
     node.hear(10, attach(Claim::Orphan));
-    assert_eq!(node.said(10), [Tree::Refuse(Refusal::Leaving)]);
+    assert_eq!(node.said(10), [Tree::Refuse(AttachRefusal::Leaving)]);
 }

@@ -56,7 +56,7 @@ pub mod roster;
 pub mod router;
 pub mod runs;
 pub mod schedule;
-pub mod shape;
+pub mod sibling_tree;
 mod span;
 pub mod strategy;
 mod topic;

@@ -34,7 +34,7 @@ pub use crate::span::Span;
 use crate::strategy::Strategy;
 pub use crate::topic::{InvalidTopic, Topic};
 pub use message::{Class, Message};
-pub use outcome::{Confirmation, Exception, Reason, Refusal, State, UnknownConfirmation};
+pub use outcome::{Confirmation, CustodyRefusal, Exception, Reason, State, UnknownConfirmation};
 pub use payloads::Payloads;
 pub use signature::{Content, Signature, SigningFailed};
 

@@ -93,11 +93,11 @@ impl<I: Id> Roster<I> {
 
     /// Whether every rank has a known peer.
     pub fn is_complete(&self) -> bool {
-        self.is_kept() && self.known == self.placement.population.get()
+        self.is_tracked() && self.known == self.placement.population.get()
     }
 
     /// Whether a roster is kept for this population at all.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_tracked(&self) -> bool {
         !self.peers.is_empty()
     }
 
@@ -138,7 +138,7 @@ impl<I: Id> Roster<I> {
     /// Extend the known ranks: with the fingers at the next ranks, or with peers that are noted
     /// behind a rank that was forgotten.
     pub(crate) fn extend(&mut self, finger_at: impl Fn(Rank) -> Option<I>) {
-        while self.is_kept() && !self.is_complete() {
+        while self.is_tracked() && !self.is_complete() {
             let next = self.next_rank();
             let kept = self.peers.get(next.0 as usize).copied().flatten();
             match finger_at(next).or(kept) {
@@ -162,7 +162,7 @@ impl<I: Id> Roster<I> {
         attempt: u32,
     ) -> Option<(I, Rank, u32)> {
         let n = self.placement.population.get();
-        if !self.is_kept() || self.known == 0 || self.known >= n {
+        if !self.is_tracked() || self.known == 0 || self.known >= n {
             return None;
         }
         let level = self.known.ilog2();
@@ -198,10 +198,10 @@ impl<I: Id> Roster<I> {
         peers: &[I],
         finger_at: impl Fn(Rank) -> Option<I>,
     ) -> bool {
-        if !self.is_kept() || self.is_complete() || start != self.next_rank() {
+        if !self.is_tracked() || self.is_complete() || start != self.next_rank() {
             return true;
         }
-        let new = self.told(start, peers);
+        let new = self.ranked(start, peers);
         if !is_possible(&new, &finger_at) || new.iter().any(|told| self.is_elsewhere(told)) {
             return false;
         }
@@ -224,7 +224,7 @@ impl<I: Id> Roster<I> {
         (start, peers): (Rank, &[I]),
         finger_at: impl Fn(Rank) -> Option<I>,
     ) -> bool {
-        let new = self.told(start, peers);
+        let new = self.ranked(start, peers);
         if !is_possible(&new, &finger_at) {
             return false;
         }
@@ -257,7 +257,7 @@ impl<I: Id> Roster<I> {
     }
 
     /// Each peer of an answer with its rank, as far as the population has room.
-    fn told(&self, start: Rank, peers: &[I]) -> Vec<(Rank, I)> {
+    fn ranked(&self, start: Rank, peers: &[I]) -> Vec<(Rank, I)> {
         let population = self.placement.population;
         let room = population.get().saturating_sub(self.known) as usize;
         let ranks = (0u32..).map(|step| start.ahead(step, population));

@@ -28,7 +28,7 @@ use std::hash::{Hash, Hasher};
 
 use binomesh_overlay::Rank;
 
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 pub use aware::Aware;
 pub use basic::{Basic, BasicLeast};
@@ -56,7 +56,7 @@ pub trait Router {
     /// How many hops it takes from `from` to `to`, as far as can be told without knowing the dead
     /// ranks. The neighbour with the least cost is chosen, and of several destinations the one with
     /// the least cost comes first.
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32;
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32;
 
     /// The neighbour to go to: a usable one, or [`Step::sender`]. None if the router sees no way,
     /// although there may be usable neighbours.
@@ -122,7 +122,7 @@ impl Hash for Chosen {
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
     /// The sibling tree of the population.
-    pub shape: &'a Shape,
+    pub shape: &'a SiblingTree,
     /// The rank of the node where the packet is.
     pub here: Rank,
     /// The rank that the packet shall reach.

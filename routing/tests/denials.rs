@@ -2,7 +2,7 @@
 
 use crate::network::single::{ORIGIN, Single, placed};
 use binomesh_overlay::Rank;
-use binomesh_routing::packet::{Errand, Exception, Message, Reason, Refusal, Span, State};
+use binomesh_routing::packet::{CustodyRefusal, Errand, Exception, Message, Reason, Span, State};
 use binomesh_routing::{Config, Destination};
 
 fn done(errand: Errand<u32>, exceptions: Vec<Exception<u32>>) -> Message<u32> {
@@ -35,7 +35,7 @@ fn a_member_that_denied_its_rank_is_tried_again_in_the_same_epoch() {
                     state: State::Unconfirmed,
                     reason: Reason::NoRoute,
                 };
-                let reason = Refusal::NotThatRank;
+                let reason = CustodyRefusal::NotThatRank;
                 let answer = match (to, tries) {
                     (1003, 1) => Message::Refused { errand, reason },
                     (1003, _) => done(errand, Vec::new()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::network::single::{ORIGIN, Single, placed};
 use binomesh_overlay::Effect;
-use binomesh_routing::packet::{Errand, Message, Packet, Reason, Refusal, Topic};
+use binomesh_routing::packet::{CustodyRefusal, Errand, Message, Packet, Reason, Topic};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input, Publish, PublishError, SlowPeer, Timer};
 use bytes::Bytes;
@@ -43,7 +43,7 @@ fn done(packet: &Packet<u32>) -> Message<u32> {
     }
 }
 
-fn refused(errand: &Errand<u32>, reason: Refusal) -> Message<u32> {
+fn refused(errand: &Errand<u32>, reason: CustodyRefusal) -> Message<u32> {
     Message::Refused {
         errand: errand.clone(),
         reason,
@@ -99,7 +99,7 @@ fn a_copy_is_on_its_way_until_it_is_answered_itself() {
         [],
         "the long one is on its way"
     );
-    origin.hear(OTHER, refused(&long.header.errand, Refusal::Unknown));
+    origin.hear(OTHER, refused(&long.header.errand, CustodyRefusal::Unknown));
     assert_eq!(sequences(&origin.packets()), [], "nobody asked");
     origin.hear(OTHER, done(long));
     assert_eq!(sequences(&origin.packets()), [2]);
@@ -161,7 +161,7 @@ fn a_held_copy_is_not_held_for_ever() {
         panic!("{sent:?}");
     };
     assert_eq!(errand.id.sequence, 3);
-    origin.hear(OTHER, refused(errand, Refusal::Unknown));
+    origin.hear(OTHER, refused(errand, CustodyRefusal::Unknown));
     assert_eq!(sequences(&origin.packets()), [3]);
 }
 
@@ -194,7 +194,7 @@ fn a_peer_without_a_copy_is_sent_one_when_its_link_has_room() {
         let [(OTHER, Message::Inquire { errand, .. })] = &asked[..] else {
             panic!("{asked:?}");
         };
-        let no = refused(errand, Refusal::Unknown);
+        let no = refused(errand, CustodyRefusal::Unknown);
         if is_told_first {
             origin.hear(OTHER, no);
             assert_eq!(sequences(&origin.packets()), [], "it may be on its way");

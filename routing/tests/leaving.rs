@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::network::single::{ORIGIN, Single, view};
 use crate::network::{Conditions, Id, Network, seeds};
-use binomesh_routing::packet::{Message, Payloads, Reason, Refusal, State};
+use binomesh_routing::packet::{CustodyRefusal, Message, Payloads, Reason, State};
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::{Config, Destination, Due, Input, Timer};
 use bytes::Bytes;
@@ -182,7 +182,7 @@ fn a_member_that_is_full_of_other_origins_ends_its_line() {
             "seed {seed}"
         );
         assert!(
-            network.stats(full).refused[Refusal::Full as usize] > 0,
+            network.stats(full).refused[CustodyRefusal::Full as usize] > 0,
             "seed {seed}"
         );
         network.assert_sound();
@@ -288,7 +288,7 @@ fn a_goodbye_without_room_has_the_patience_of_a_verdict() {
     origin.handle(Input::View(view(1, 4, 0, |rank| ORIGIN + rank.0)));
     origin.publish(Destination::All);
     let (to, packet) = origin.packets().swap_remove(0);
-    let (errand, reason) = (packet.header.errand, Refusal::Draining);
+    let (errand, reason) = (packet.header.errand, CustodyRefusal::Draining);
     origin.hear(to, Message::Refused { errand, reason });
     let is_patience = |timer: &Timer| matches!(timer, Timer::Patience(_));
     assert!(!origin.timers.keys().any(is_patience));

@@ -5,7 +5,8 @@ use crate::network::single::header;
 use crate::network::{Conditions, Network, seeds};
 use binomesh_overlay::Rank;
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Refusal, Span, State, Topic,
+    CustodyRefusal, Errand, Exception, Header, Message, Packet, PacketId, Part, Reason, Span,
+    State, Topic,
 };
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
@@ -247,7 +248,7 @@ fn a_liar_does_not_draw_payloads_at_its_pleasure() {
         };
         let unknown = Message::Refused {
             errand: errand.clone(),
-            reason: Refusal::Unknown,
+            reason: CustodyRefusal::Unknown,
         };
         say(&mut network, liar, origin, custody);
         say(&mut network, liar, origin, unknown);
@@ -317,7 +318,7 @@ fn copies_of_forged_parts_are_bounded() {
     network.run_for(1_000);
     assert_eq!(network.stats(victim).delegations, 0);
     assert_eq!(
-        network.stats(victim).refused[Refusal::Malformed as usize],
+        network.stats(victim).refused[CustodyRefusal::Malformed as usize],
         1
     );
     for sequence in 1..60 {
@@ -328,5 +329,5 @@ fn copies_of_forged_parts_are_bounded() {
     network.run_for(1_000);
     let open = network.stats(victim).delegations;
     assert!((15..20 + 15).contains(&open), "{open}");
-    assert!(network.stats(victim).refused[Refusal::Busy as usize] > 50);
+    assert!(network.stats(victim).refused[CustodyRefusal::Busy as usize] > 50);
 }

@@ -12,7 +12,7 @@ use binomesh_routing::packet::{
 };
 use binomesh_routing::relay::PublishError;
 use binomesh_routing::router::{Chosen, ROUTERS};
-use binomesh_routing::shape::{Fanout, Links, Shape};
+use binomesh_routing::sibling_tree::{Fanout, Links, SiblingTree};
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination, Input};
 use bytes::Bytes;
@@ -37,9 +37,9 @@ fn routed(n: u32, seed: u64, router: &str, fanout: u32) -> Network {
     Network::new(n, seed, Conditions::default(), config)
 }
 
-fn shape(n: u32, fanout: u32) -> Shape {
+fn shape(n: u32, fanout: u32) -> SiblingTree {
     let population = Population::new(n).unwrap();
-    Shape::new(population, Fanout::new(fanout).unwrap())
+    SiblingTree::new(population, Fanout::new(fanout).unwrap())
 }
 
 fn alive(network: &Network) -> Vec<u32> {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use binomesh_overlay::{Epoch, PeerId, Rank};
 use binomesh_routing::packet::{
-    Confirmation, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
-    Refusal, Signature, Span, State, Stood,
+    Confirmation, CustodyRefusal, Errand, Exception, Header, Message, Packet, PacketId, Part,
+    Payloads, Reason, Signature, Span, State, Stood,
 };
 use binomesh_routing::strategy;
 use binomesh_routing::wire::{DecodeError, MAX_HEAD_BYTES, VERSION, decode, encode};
@@ -181,7 +181,7 @@ fn message() -> impl Strategy<Value = Relayed> {
                 }
             }
         ),
-        (errand(), proptest::sample::select(&Refusal::ALL[..]))
+        (errand(), proptest::sample::select(&CustodyRefusal::ALL[..]))
             .prop_map(|(errand, reason)| Message::Refused { errand, reason }),
         (errand(), proptest::option::of(peer())).prop_map(|(errand, name)| {
             let name = name.filter(|_| matches!(errand.part, Part::Range(_)));
@@ -355,7 +355,7 @@ fn golden_vectors_do_not_change() {
 
     let refused = Message::Refused {
         errand: small_errand(Part::Range(Span::new(4, 8))),
-        reason: Refusal::NotThatPeer,
+        reason: CustodyRefusal::NotThatPeer,
     };
     let head = encode(&refused).unwrap().0;
     assert_eq!(head, [&[11, 3][..], &errand, &[0, 4, 8, 9]].concat());
@@ -372,7 +372,7 @@ fn golden_vectors_do_not_change() {
         errand.strategy = strategy;
         let refused = Message::Refused {
             errand,
-            reason: Refusal::Busy,
+            reason: CustodyRefusal::Busy,
         };
         let head = encode(&refused).unwrap().0;
         let errand = [&[1, 0xac, 2, 2, 3, 4, 5, 6][..], written, &[0]].concat();

@@ -9,7 +9,7 @@
 //! resets the back-off to its minimum. If N is known from the start, as in the paper, a corrupted
 //! timer may last for its maximum.
 
-use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::backoff::{Backoff, BackoffLimits};
 use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
 use binomesh_overlay::placement::MAX_LEVELS;
 use binomesh_overlay::ring::{self, Ring};
@@ -23,7 +23,7 @@ use super::convergence::Scheduler;
 use super::mailbox::Discipline;
 use super::member::Member;
 use super::synchronous::{Reading, Synchronous};
-use super::tree::{Randomness, Shape, Tree};
+use super::tree::{Randomness, Tree, TreeShape};
 use super::{Arena, Letter, Repetition};
 
 /// One run from an arbitrary state.
@@ -34,7 +34,7 @@ pub struct Trial {
     /// The seed of all random numbers.
     pub seed: u64,
     /// The shape of the tree; if none, any shape of any depth, chains among them.
-    pub shape: Option<Shape>,
+    pub shape: Option<TreeShape>,
     /// Garbage messages per process at the start.
     pub garbage: usize,
     /// The phase by which the census has told all processes their N; 0 if all know N (and their
@@ -43,7 +43,7 @@ pub struct Trial {
     /// The rules of the processes.
     pub rules: Rules,
     /// The limits of their back-off.
-    pub limits: Limits,
+    pub limits: BackoffLimits,
     /// How many turns lie between visits to one level of fingers; 0 for no visits.
     pub visit_period: u32,
     /// The phase after which the run is given up.
@@ -194,11 +194,16 @@ impl Trial {
     }
 }
 
-fn random_tree(nodes: usize, shape: Option<Shape>, random: &mut ChaCha8Rng) -> Tree {
-    let shapes = [Shape::Binomial, Shape::Binary, Shape::Flat, Shape::Chain];
+fn random_tree(nodes: usize, shape: Option<TreeShape>, random: &mut ChaCha8Rng) -> Tree {
+    let shapes = [
+        TreeShape::Binomial,
+        TreeShape::Binary,
+        TreeShape::Flat,
+        TreeShape::Chain,
+    ];
     let any = match random.random_range(0..8) {
         place @ 0..4 => shapes[place],
-        _ => Shape::Random,
+        _ => TreeShape::Random,
     };
     let shape = shape.unwrap_or(any);
     let randomness = Randomness {

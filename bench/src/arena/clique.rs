@@ -60,7 +60,7 @@ struct Letter {
 }
 
 /// All nodes, and the messages under way.
-struct Room {
+struct Simulation {
     nodes: Vec<Clique<Member>>,
     letters: Vec<Letter>,
     outbox: Outbox<Member, Message<Member>>,
@@ -72,71 +72,74 @@ struct Room {
 impl Trial {
     /// Run the trial to its end.
     pub fn run(&self) -> Found {
-        let mut room = Room::new(self);
+        let mut simulation = Simulation::new(self);
         match self.procedure {
-            Procedure::AsWritten => self.as_written(&mut room),
-            Procedure::Corrected | Procedure::Sorted => self.stage_by_stage(&mut room),
+            Procedure::AsWritten => self.as_written(&mut simulation),
+            Procedure::Corrected | Procedure::Sorted => self.stage_by_stage(&mut simulation),
         }
     }
 
     /// Run [FC] as written: link, and double if all are linked.
-    fn as_written(&self, room: &mut Room) -> Found {
+    fn as_written(&self, simulation: &mut Simulation) -> Found {
         let mut found = Found::default();
-        while !room.is_linked() && !found.is_stuck && room.phases < self.phase_limit {
-            room.phase();
-            found.is_stuck = room.is_stuck();
+        while !simulation.is_linked() && !found.is_stuck && simulation.phases < self.phase_limit {
+            simulation.phase();
+            found.is_stuck = simulation.is_stuck();
         }
-        found.link_rounds = room.rounds();
-        found.cycles = room.cycles();
-        found.messages = room.received;
-        if !room.is_linked() {
+        found.link_rounds = simulation.rounds();
+        found.cycles = simulation.cycles();
+        found.messages = simulation.received;
+        if !simulation.is_linked() {
             return found;
         }
         found.ring_rounds = (found.cycles == 1).then_some(0);
-        room.letters.clear();
-        room.double();
-        while !room.letters.is_empty() && room.phases < self.phase_limit {
-            room.phase();
+        simulation.letters.clear();
+        simulation.double();
+        while !simulation.letters.is_empty() && simulation.phases < self.phase_limit {
+            simulation.phase();
         }
         let is_one = found.ring_rounds.is_some();
-        found.finger_rounds = is_one.then(|| room.rounds() - found.link_rounds);
-        found.is_exact = is_one && room.has_right_lists();
-        found.messages = room.received;
+        found.finger_rounds = is_one.then(|| simulation.rounds() - found.link_rounds);
+        found.is_exact = is_one && simulation.has_right_lists();
+        found.messages = simulation.received;
         found
     }
 
     /// Run any other procedure, stage by stage.
-    fn stage_by_stage(&self, room: &mut Room) -> Found {
+    fn stage_by_stage(&self, simulation: &mut Simulation) -> Found {
         let mut found = Found {
             // The corrected procedure links no nodes at random, so each node is a cycle.
             cycles: match self.procedure {
                 Procedure::Corrected => self.nodes,
-                _ => room.cycles(),
+                _ => simulation.cycles(),
             },
             ..Found::default()
         };
-        let until = |room: &mut Room, is_done: &dyn Fn(&Room) -> bool| {
-            let before = room.rounds();
-            while !is_done(room) && !room.letters.is_empty() && room.phases < self.phase_limit {
-                room.phase();
+        let until = |simulation: &mut Simulation, is_done: &dyn Fn(&Simulation) -> bool| {
+            let before = simulation.rounds();
+            while !is_done(simulation)
+                && !simulation.letters.is_empty()
+                && simulation.phases < self.phase_limit
+            {
+                simulation.phase();
             }
-            is_done(room).then(|| room.rounds() - before)
+            is_done(simulation).then(|| simulation.rounds() - before)
         };
-        found.ring_rounds = until(room, &Room::is_one_ring);
-        found.ranking_rounds = until(room, &Room::has_all_ranks);
-        found.finger_rounds = until(room, &|room| room.unformed == 0);
-        let _ = until(room, &|_| false);
-        found.is_exact = room.unformed == 0 && room.is_exact();
-        found.messages = room.received;
+        found.ring_rounds = until(simulation, &Simulation::is_one_ring);
+        found.ranking_rounds = until(simulation, &Simulation::has_all_ranks);
+        found.finger_rounds = until(simulation, &|simulation| simulation.unformed == 0);
+        let _ = until(simulation, &|_| false);
+        found.is_exact = simulation.unformed == 0 && simulation.is_exact();
+        found.messages = simulation.received;
         found
     }
 }
 
-impl Room {
+impl Simulation {
     fn new(trial: &Trial) -> Self {
         let all = || (0..trial.nodes).map(Member::at);
         let mut noise = Noise::new(trial.seed);
-        let mut room = Self {
+        let mut simulation = Self {
             nodes: all().map(|me| Clique::new(me, noise.next())).collect(),
             letters: Vec::new(),
             outbox: Outbox::new(),
@@ -147,9 +150,9 @@ impl Room {
         let peers = Peers::new(Member::at(0), all());
         for me in all() {
             let (procedure, peers) = (trial.procedure, &peers);
-            room.hand(me, Input::Start { procedure, peers });
+            simulation.hand(me, Input::Start { procedure, peers });
         }
-        room
+        simulation
     }
 
     /// Deliver all messages under way.

@@ -110,7 +110,7 @@ struct Letter {
 }
 
 /// All nodes, and the messages under way.
-struct Room {
+struct Simulation {
     nodes: Vec<Spanning<Member>>,
     letters: Vec<Letter>,
     outbox: Outbox<Member, Message<Member>>,
@@ -122,37 +122,37 @@ struct Room {
 
 /// Run until all nodes are in the tree, for at most `round_limit` rounds.
 pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
-    let mut room = Room::new(lists, facts.chosen);
+    let mut simulation = Simulation::new(lists, facts.chosen);
     let (mut claim_rounds, mut echo_rounds, mut tree_rounds) = (None, None, None);
     for round in 0..=round_limit {
-        if claim_rounds.is_none() && room.has_claims(facts) {
+        if claim_rounds.is_none() && simulation.has_claims(facts) {
             claim_rounds = Some(round);
         }
-        if echo_rounds.is_none() && room.ends.contains(&Some(None)) {
+        if echo_rounds.is_none() && simulation.ends.contains(&Some(None)) {
             echo_rounds = Some(round);
         }
-        if room.ends.iter().all(Option::is_some) {
+        if simulation.ends.iter().all(Option::is_some) {
             tree_rounds = Some(round);
             break;
         }
-        if room.letters.is_empty() && !room.wait() {
+        if simulation.letters.is_empty() && !simulation.wait() {
             break;
         }
-        room.round();
+        simulation.round();
     }
     let is_exact = tree_rounds.is_some();
-    let parents: Vec<_> = room.ends.into_iter().map(Option::flatten).collect();
+    let parents: Vec<_> = simulation.ends.into_iter().map(Option::flatten).collect();
     Found {
         claim_rounds,
         echo_rounds,
         tree_rounds,
-        messages: room.received,
+        messages: simulation.received,
         is_exact: is_exact && parents == facts.parents,
         parents,
     }
 }
 
-impl Room {
+impl Simulation {
     /// The nodes with these lists. The chosen root claims to have the longest list.
     fn new(lists: &[Vec<u32>], chosen: Option<usize>) -> Self {
         let listed = |list: &[u32]| -> Vec<Member> {
@@ -165,7 +165,7 @@ impl Room {
                 false => machine,
             }
         };
-        let mut room = Self {
+        let mut simulation = Self {
             nodes: lists.iter().enumerate().map(machine).collect(),
             letters: Vec::new(),
             outbox: Outbox::new(),
@@ -175,10 +175,10 @@ impl Room {
         };
         for (me, list) in lists.iter().enumerate() {
             for peer in listed(list) {
-                room.hand(Member::at(me), Input::Met(peer));
+                simulation.hand(Member::at(me), Input::Met(peer));
             }
         }
-        room
+        simulation
     }
 
     /// Deliver all messages under way.

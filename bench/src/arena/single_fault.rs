@@ -2,7 +2,7 @@
 //! All back-offs have grown to their maximum before, so only the fault wakes processes.
 
 use binomesh_overlay::Population;
-use binomesh_overlay::backoff::{Backoff, Limits};
+use binomesh_overlay::backoff::{Backoff, BackoffLimits};
 use binomesh_overlay::fingers::{self, Direction, Fingers, Rules};
 use binomesh_overlay::placement::MAX_LEVELS;
 use binomesh_overlay::ring;
@@ -35,13 +35,13 @@ pub enum Fault {
 pub struct Quiet {
     arena: Arena<()>,
     scheduler: Synchronous<()>,
-    limits: Limits,
+    limits: BackoffLimits,
 }
 
 impl Quiet {
     /// The binomial graph on `tree` after four of the longest waits. `None` if it does not stand or
     /// a message is under way.
-    pub fn on(tree: Tree, rules: Rules, limits: Limits) -> Option<Self> {
+    pub fn on(tree: Tree, rules: Rules, limits: BackoffLimits) -> Option<Self> {
         let repetition = Repetition::Backoff {
             limits,
             visit_period: 0,

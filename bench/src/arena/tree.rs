@@ -14,7 +14,7 @@ use super::member::Member;
 /// The shape of a deployment tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shape {
+pub enum TreeShape {
     /// Binomial, the child with the largest subtree first.
     Binomial,
     /// Binomial, the child with the smallest subtree first.
@@ -55,19 +55,19 @@ pub struct Tree {
 
 impl Tree {
     /// A tree of this shape over `nodes` processes, at least one.
-    pub fn new(shape: Shape, nodes: usize, randomness: Randomness) -> Self {
+    pub fn new(shape: TreeShape, nodes: usize, randomness: Randomness) -> Self {
         let nodes = nodes.max(1);
         let parents: Vec<u32> = match shape {
-            Shape::Binomial | Shape::BinomialSmallestFirst => {
+            TreeShape::Binomial | TreeShape::BinomialSmallestFirst => {
                 (0..nodes as u32).map(|i| i & i.wrapping_sub(1)).collect()
             }
-            Shape::Binary => (0..nodes as u32).map(|i| i.saturating_sub(1) / 2).collect(),
-            Shape::Flat => vec![0; nodes],
-            Shape::Chain => (0..nodes as u32).map(|i| i.saturating_sub(1)).collect(),
-            Shape::Random => random_parents(nodes, randomness),
-            Shape::RandomLevelled => levelled_parents(nodes, randomness),
+            TreeShape::Binary => (0..nodes as u32).map(|i| i.saturating_sub(1) / 2).collect(),
+            TreeShape::Flat => vec![0; nodes],
+            TreeShape::Chain => (0..nodes as u32).map(|i| i.saturating_sub(1)).collect(),
+            TreeShape::Random => random_parents(nodes, randomness),
+            TreeShape::RandomLevelled => levelled_parents(nodes, randomness),
         };
-        Self::from_parents(&parents, shape == Shape::Binomial)
+        Self::from_parents(&parents, shape == TreeShape::Binomial)
     }
 
     /// The tree in which process i > 0 is a child of `parents[i]` < i, renumbered in preorder.
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn every_shape_is_a_tree_numbered_in_preorder() {
-        for &shape in Shape::value_variants() {
+        for &shape in TreeShape::value_variants() {
             for nodes in [1, 2, 3, 8, 31, 100] {
                 let tree = Tree::new(shape, nodes, ANY);
                 let all: Vec<Member> = (0..nodes).map(Member::at).collect();
@@ -323,13 +323,13 @@ mod tests {
                 .map(Member::index)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(firsts(Shape::Binomial), [1, 9, 13, 15]);
-        assert_eq!(firsts(Shape::BinomialSmallestFirst), [1, 2, 4, 8]);
+        assert_eq!(firsts(TreeShape::Binomial), [1, 9, 13, 15]);
+        assert_eq!(firsts(TreeShape::BinomialSmallestFirst), [1, 2, 4, 8]);
     }
 
     #[test]
     fn a_random_tree_keeps_its_limits() {
-        let tree = Tree::new(Shape::Random, 300, ANY);
+        let tree = Tree::new(TreeShape::Random, 300, ANY);
         for node in (0..300).map(Member::at) {
             assert!(tree.children(node).count() <= 4);
             let depth = std::iter::successors(Some(node), |&n| tree.parent(n)).count() - 1;
@@ -351,7 +351,7 @@ mod tests {
                 depth,
                 degree,
             };
-            let tree = Tree::new(Shape::RandomLevelled, nodes, limits);
+            let tree = Tree::new(TreeShape::RandomLevelled, nodes, limits);
             assert_eq!((tree.members(), tree.depth()), (nodes, depth));
             assert!(
                 tree.degree() <= degree,
@@ -369,11 +369,11 @@ mod tests {
     #[test]
     fn depth_and_degree_are_those_of_known_trees() {
         let known = [
-            (Shape::Binomial, 16, 4, 4),
-            (Shape::Binary, 15, 3, 2),
-            (Shape::Flat, 10, 1, 9),
-            (Shape::Chain, 10, 9, 1),
-            (Shape::Flat, 1, 0, 0),
+            (TreeShape::Binomial, 16, 4, 4),
+            (TreeShape::Binary, 15, 3, 2),
+            (TreeShape::Flat, 10, 1, 9),
+            (TreeShape::Chain, 10, 9, 1),
+            (TreeShape::Flat, 1, 0, 0),
         ];
         for (shape, nodes, depth, degree) in known {
             let tree = Tree::new(shape, nodes, ANY);

@@ -121,7 +121,11 @@ impl World {
     /// Whether the successors, including those in messages, are each node once.
     fn is_permutation(&self, state: &State) -> bool {
         let nodes = state.nodes.iter().flatten();
-        let held = nodes.flat_map(|node| node.successor().into_iter().chain(node.waiting()));
+        let held = nodes.flat_map(|node| {
+            node.successor()
+                .into_iter()
+                .chain(node.offered_successors())
+        });
         let sent = state
             .letters
             .iter()

@@ -3,7 +3,7 @@
 
 pub mod campaign;
 pub mod checker;
-pub mod draw;
+pub mod generator;
 pub mod operation;
 pub mod scenario;
 pub mod shrink;
@@ -24,7 +24,7 @@ use super::converge::Sizes;
 use super::planted::PlantedFlag;
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
-use draw::Bounds;
+use generator::Bounds;
 use scenario::{Given, Scenario};
 use trial::{Outcome, Play};
 
@@ -330,14 +330,14 @@ impl Chaos {
     /// Draw the scenario of a seed.
     pub fn draw(&self, seed: u64) -> Scenario {
         let bounds = Bounds {
-            nodes: draw::size(seed, self.nodes),
+            nodes: generator::size(seed, self.nodes),
             least_ms: (self.minutes * 60_000.0) as u64,
             loss_per_million: self.loss_per_million,
             heal_ms: u64::from(self.heal_seconds) * 1000,
         };
         Scenario {
             bootstrap: self.bootstrap,
-            ..draw::scenario(seed, bounds)
+            ..generator::scenario(seed, bounds)
         }
     }
 

@@ -15,8 +15,8 @@ use clap::Args;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::peers::home::Home;
-use super::peers::ours::Network;
+use super::peers::cluster::Network;
+use super::peers::credentials::CredentialsFolder;
 use super::{Failure, Finding};
 use crate::record::{self, Stopwatch};
 
@@ -134,7 +134,7 @@ impl Collectives {
     }
 
     async fn measure(&self) -> Result<Vec<Row>, Failure> {
-        let home = Home::new(self.nodes, self.profile, false)?;
+        let home = CredentialsFolder::new(self.nodes, self.profile, false)?;
         let network = Network::form(&home, 1 << 20, false).await?;
         let nodes = network.nodes();
         let mut rows = Vec::new();

@@ -8,7 +8,7 @@ mod sizes;
 mod tallies;
 
 use binomesh::graph::Graph;
-use binomesh_overlay::backoff::Limits;
+use binomesh_overlay::backoff::BackoffLimits;
 use binomesh_overlay::fingers::{Forwarding, Rules};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::arena::convergence::{Convergence, Scheduler, converge};
 use crate::arena::mailbox::Discipline;
 use crate::arena::repetition::{Repeated, repeat};
 use crate::arena::synchronous::{self, Synchronous};
-use crate::arena::tree::{Randomness, Shape, Tree};
+use crate::arena::tree::{Randomness, Tree, TreeShape};
 use crate::arena::{Arena, Repetition};
 use crate::record::{self, Stopwatch};
 pub use clique::ProcedureName;
@@ -75,7 +75,7 @@ pub struct Converge {
     /// The shape of the deployment tree [default: binomial; with --arbitrary any
     /// of any depth, chains among them].
     #[arg(long, value_enum)]
-    pub shape: Option<Shape>,
+    pub shape: Option<TreeShape>,
     /// How many processes; A..B for every size from A to B.
     #[arg(long, default_value = "1024")]
     pub nodes: Sizes,
@@ -212,7 +212,7 @@ pub enum ForwardingName {
 /// The result of a clean start.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    shape: Shape,
+    shape: TreeShape,
     nodes: usize,
     scheduler: SchedulerName,
     reading: Reading,
@@ -447,19 +447,19 @@ impl Converge {
         }
     }
 
-    fn clean_shape(&self) -> Shape {
-        self.shape.unwrap_or(Shape::Binomial)
+    fn clean_shape(&self) -> TreeShape {
+        self.shape.unwrap_or(TreeShape::Binomial)
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> BackoffLimits {
         let default = match self.scheduler {
-            SchedulerName::Sync => Limits::default(),
-            SchedulerName::Async => Limits {
+            SchedulerName::Sync => BackoffLimits::default(),
+            SchedulerName::Async => BackoffLimits {
                 minimum: 16,
                 maximum: 256,
             },
         };
-        Limits {
+        BackoffLimits {
             minimum: self.backoff_minimum.unwrap_or(default.minimum),
             maximum: self.backoff_maximum.unwrap_or(default.maximum),
         }

@@ -1,7 +1,7 @@
 //! `binomesh-bench graph`: facts about the binomial graph and others.
 
 use binomesh_overlay::Population;
-use binomesh_routing::shape::Fanout;
+use binomesh_routing::sibling_tree::Fanout;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 

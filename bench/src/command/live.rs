@@ -2,7 +2,7 @@
 //! measured from outside.
 //!
 //! The only sources are the admin API, `/proc` and the nodes' subscribers. What counts as an
-//! observation is decided in [`sight`] alone.
+//! observation is decided in [`observation`] alone.
 
 pub mod busy;
 pub mod counters;
@@ -10,12 +10,12 @@ pub mod cut;
 pub mod idle;
 pub mod kill;
 pub mod ledger;
+pub mod observation;
 pub mod partition;
 pub mod pause;
 pub mod receivers;
 pub mod saturate;
 pub mod setup;
-pub mod sight;
 pub mod stall;
 pub mod uplink;
 pub mod watch;

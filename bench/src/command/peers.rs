@@ -15,12 +15,12 @@
 mod arrivals;
 mod bare;
 mod callgrind;
+pub(super) mod cluster;
+pub(super) mod credentials;
 mod figures;
 mod file;
-pub(super) mod home;
 mod instructions;
 mod measure;
-pub(super) mod ours;
 mod processes;
 mod runtimes;
 mod stretches;
@@ -31,8 +31,8 @@ use clap::Args;
 use super::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::record;
+use credentials::CredentialsFolder;
 use figures::{Figures, System};
-use home::Home;
 use measure::{Task, Workload};
 pub use processes::node::PeersNode;
 
@@ -168,7 +168,7 @@ impl Peers {
     }
 
     async fn measure(&self) -> Result<Figures, Failure> {
-        let home = Home::new(self.nodes, self.profile, self.signatures)?;
+        let home = CredentialsFolder::new(self.nodes, self.profile, self.signatures)?;
         let systems: &[System] = match self.floor {
             true => &[System::Star, System::Tree, System::Ours],
             false => &[System::Ours],

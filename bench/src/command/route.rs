@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Population;
 use binomesh_routing::router::{Chosen, ROUTERS, Reserve, Router};
-use binomesh_routing::shape::{Fanout, Links, Shape};
+use binomesh_routing::sibling_tree::{Fanout, Links, SiblingTree};
 use binomesh_routing::strategy;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -241,7 +241,7 @@ pub struct Row {
 
 /// The parameters of a study, checked to fit together.
 struct Study {
-    shape: Shape,
+    shape: SiblingTree,
     dead: u32,
     router: &'static (dyn Router + Sync),
     reserve: Reserve,
@@ -326,7 +326,7 @@ impl Route {
             return Err("--where: a broadcast has no way on which the dead could lie; give --where anywhere or --cast unicast".to_owned());
         }
         Ok(Study {
-            shape: Shape::new(population, fanout),
+            shape: SiblingTree::new(population, fanout),
             dead,
             router: self.router.get(),
             reserve: match self.graph() {

@@ -173,7 +173,7 @@ pub struct Row {
 
 /// The verdict of the verifier on a file.
 #[derive(Debug, Clone, Serialize)]
-pub struct Verdict {
+pub struct Verification {
     /// The name of the graph.
     pub graph: String,
     /// The kind of the collective.
@@ -290,11 +290,11 @@ impl ScheduleArguments {
     }
 
     /// The verdict on the schedule in a file.
-    pub fn verdict(&self, file: &Path) -> Result<Verdict, Failure> {
+    pub fn verdict(&self, file: &Path) -> Result<Verification, Failure> {
         let schedule = read_schedule("--verify", file)?;
         let graph = self.graph.as_ref().unwrap_or(&schedule.graph);
         let defect = schedule::verify(&schedule, &topology(graph)?).err();
-        Ok(Verdict {
+        Ok(Verification {
             graph: schedule.graph,
             collective: schedule.collective,
             source: schedule.source,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binomesh::world::{Id, Network, Shape, World};
+use binomesh::world::{DeploymentTree, Id, Network, World};
 
 use super::Failure;
 use crate::record;
@@ -18,7 +18,7 @@ pub(super) fn formed(
 ) -> Result<World, Failure> {
     let mut world = World::new(seed, Network::local());
     *world.relay() = relay;
-    world.deploy(nodes, Shape::Binomial, |_| {});
+    world.deploy(nodes, DeploymentTree::Binomial, |_| {});
     record::progress(format_args!("{nodes} peers form"));
     let end = world.now() + FORMING;
     let is_formed = |world: &World| {

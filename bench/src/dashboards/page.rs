@@ -7,8 +7,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use time::UtcDateTime;
 
 use super::answer::{AnsweredDashboard, AnsweredPanel, Event};
-use super::draw::{chart, colour_at, colour_of, is_dashed, severity_of, text_of};
 use super::prometheus::{Series, Window};
+use super::rendering::{chart, colour_at, colour_of, is_dashed, severity_of, text_of};
 use super::{Panel, Variables};
 use crate::figure::chart::DrawingError;
 use crate::figure::report::inline;

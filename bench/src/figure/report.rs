@@ -121,14 +121,14 @@ fn section(drawn: &Drawn, laboratory: &Laboratory) -> Markup {
                         (PreEscaped(inline(image)))
                     }
                 } }
-                ul.claims { @for claim in &drawn.claims { (judged(claim)) } }
+                ul.claims { @for claim in &drawn.claims { (claim_markup(claim)) } }
             }
             (rows(figure, laboratory))
         }
     }
 }
 
-fn judged(claim: &Claim) -> Markup {
+fn claim_markup(claim: &Claim) -> Markup {
     html! {
         li class=(claim.verdict()) {
             div.said { (claim.said) }

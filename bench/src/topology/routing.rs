@@ -2,7 +2,7 @@
 
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::router::{Binomial, Router};
-use binomesh_routing::shape::{Fanout, Shape};
+use binomesh_routing::sibling_tree::{Fanout, SiblingTree};
 
 use super::distance::breadth_first;
 use super::{Name, Topology};
@@ -24,7 +24,7 @@ impl Comparison {
     /// Compare router and search in the binomial graph of `population`.
     pub fn of(population: Population) -> Self {
         let topology = Topology::new(Name::Bmg, population, Fanout::TWO);
-        let shape = Shape::new(population, Fanout::TWO);
+        let shape = SiblingTree::new(population, Fanout::TWO);
         let mut found = Self {
             destinations: population.get() - 1,
             differing: 0,

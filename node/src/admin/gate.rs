@@ -16,17 +16,17 @@ use rustls::CertificateError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-use super::Refusal;
+use super::ErrorResponse;
 use super::admission::Admission;
 use crate::catalogue;
-use crate::recorded::{SharedRecorder, recording};
+use crate::recorder::{SharedRecorder, recording};
 
 /// Admits clients by the rules in force.
 pub(super) struct Gate {
     now: RwLock<Admission>,
     recorder: SharedRecorder,
     /// The reasons that were logged since the credentials were last read.
-    told: Mutex<BTreeSet<&'static str>>,
+    logged: Mutex<BTreeSet<&'static str>>,
 }
 
 impl fmt::Debug for Gate {
@@ -40,7 +40,7 @@ impl Gate {
         Self {
             now: RwLock::new(admission),
             recorder,
-            told: Mutex::new(BTreeSet::new()),
+            logged: Mutex::new(BTreeSet::new()),
         }
     }
 
@@ -55,7 +55,7 @@ impl Gate {
         let mut now = now.unwrap_or_else(PoisonError::into_inner);
         let former = std::mem::replace(&mut *now, admission);
         drop(now);
-        self.lock_told().clear();
+        self.lock_logged().clear();
         former.outdated().cancel();
     }
 
@@ -83,7 +83,7 @@ impl Gate {
         recording(Some(&self.recorder), || {
             catalogue::METRICS_REFUSED.with([reason]).increment(1);
         });
-        if self.lock_told().insert(reason) {
+        if self.lock_logged().insert(reason) {
             let from = from.map(|ip| ip.to_string());
             let remedy = remedy(reason);
             tracing::warn!(
@@ -95,8 +95,8 @@ impl Gate {
         }
     }
 
-    fn lock_told(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_logged(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn admitted(
     }
     gate.refuse("token", None);
     let error = "the token is missing or wrong";
-    let response = Refusal::new(StatusCode::UNAUTHORIZED, error, remedy("token"));
+    let response = ErrorResponse::new(StatusCode::UNAUTHORIZED, error, remedy("token"));
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (challenge, response).into_response()
 }

@@ -53,9 +53,9 @@ type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 /// payloads that name a refusal, and delivers the others to its subscribers.
 async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Request>) {
     let (asked, asking) = mpsc::unbounded_channel();
-    let (dir, node) = with_loop(move |seat| {
+    let (dir, node) = with_loop(move |context| {
         let mut subscribers = Subscribers::default();
-        answering(seat, move |command| match command {
+        answering(context, move |command| match command {
             Command::Report { reply } => drop(reply.send(report.clone())),
             Command::Scrape { reply } => drop(reply.send(scrape(&report))),
             Command::Targets { reply } => drop(reply.send(vec![target()])),

@@ -177,7 +177,7 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     ),
 ];
 
-/// See [`Refusal`](binomesh_routing::packet::Refusal).
+/// See [`CustodyRefusal`](binomesh_routing::packet::CustodyRefusal).
 pub(super) const RELAY_REFUSALS: [Value; 13] = [
     (
         "epoch-unknown",

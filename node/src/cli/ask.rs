@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Failure;
 use super::arguments::{BroadcastFlags, LeaveFlags, Payload, SendFlags, Target};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, note};
 use crate::client::{Client, ClientError, Endpoint};
 use crate::cluster::Directory;
@@ -406,11 +406,11 @@ async fn receipt(
     let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
     let receipt = answer.map_err(|_| Failure::timeout("no receipt in time"))??;
-    let written = Output::stdout(message.json).line(&receipt, told);
-    ended(judged(&receipt, may_be_for_none), written)
+    let written = Output::stdout(message.json).line(&receipt, receipt_text);
+    ended(receipt_status(&receipt, may_be_for_none), written)
 }
 
-fn told(receipt: &Receipt) -> String {
+fn receipt_text(receipt: &Receipt) -> String {
     let mut text = format!(
         "{} reached {} of {} in {:.3} s",
         receipt.id, receipt.reached_count, receipt.expected_count, receipt.elapsed_seconds
@@ -452,7 +452,7 @@ fn told(receipt: &Receipt) -> String {
 }
 
 /// Whether all members that were to get the message have it, as the command's outcome.
-fn judged(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failure> {
+fn receipt_status(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failure> {
     if receipt.is_complete() {
         let is_for_none = receipt.expected_count == 0;
         return match is_for_none && !may_be_for_none {

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use super::Failure;
 use super::arguments::{SECONDS_MAX, Target};
 use super::ask::{answers, bounded, clients, one};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, note};
 use crate::client::{Client, CollectiveAnswer, CollectiveRequest};
 use crate::collective::{CollectiveView, Number, Op};
@@ -24,7 +24,7 @@ const NOTICE: Duration = Duration::from_secs(10);
 
 /// What this member comes with.
 #[derive(Debug, Clone, Args)]
-struct Given {
+struct ValueArguments {
     /// The value; read from standard input if neither it nor --file is given.
     #[arg(conflicts_with = "file")]
     value: Option<String>,
@@ -33,7 +33,7 @@ struct Given {
     file: Option<PathBuf>,
 }
 
-impl Given {
+impl ValueArguments {
     fn bytes(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         match (&self.value, &self.file) {
@@ -75,7 +75,7 @@ pub(super) struct Which {
     timeout_seconds: u64,
     /// What happens if members are lost: survivors (the others go on), survivors:K (if so
     /// many are left), abort, or wait (for their return).
-    #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collecting::on_loss(text).map(|_| text.to_owned()))]
+    #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collectives::on_loss(text).map(|_| text.to_owned()))]
     on_loss: String,
     /// Print JSON.
     #[arg(long)]
@@ -109,7 +109,7 @@ pub(super) struct AgreeFlags {
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
-    value: Given,
+    value: ValueArguments,
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ pub(super) struct GatherFlags {
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
     #[command(flatten)]
-    value: Given,
+    value: ValueArguments,
 }
 
 #[derive(Debug, Args)]
@@ -203,11 +203,11 @@ impl Which {
             Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
         };
         let written = Output::stdout(self.json).line(&answer, text);
-        ended(self.judged(&answer), written)
+        ended(self.outcome_status(&answer), written)
     }
 
     /// The exit status for an outcome.
-    fn judged(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
+    fn outcome_status(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
         match (answer.agreed, answer.missing.is_empty()) {
             (false, _) => Err(Failure::timeout(format!(
                 "nothing was decided within {} s{}",

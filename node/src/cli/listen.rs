@@ -26,13 +26,13 @@ struct Subscribed {
 }
 
 #[derive(Serialize)]
-struct Missed {
+struct MissedLine {
     event: &'static str,
     count: u64,
 }
 
 #[derive(Serialize)]
-struct Missing {
+struct GapLine {
     event: &'static str,
     #[serde(flatten)]
     gap: GapView,
@@ -97,7 +97,7 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 left = left.map(|left| left - 1);
             }
             Some(Ok(SubscriptionEvent::Missed(count))) => {
-                let missed = Missed {
+                let missed = MissedLine {
                     event: "missed",
                     count,
                 };
@@ -107,8 +107,8 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 note(format_args!("{count} messages were not read in time"));
             }
             Some(Ok(SubscriptionEvent::Gap(gap))) => {
-                let line = Missing { event: "gap", gap };
-                output.line(&line, |Missing { gap, .. }| {
+                let line = GapLine { event: "gap", gap };
+                output.line(&line, |GapLine { gap, .. }| {
                     let GapView {
                         origin,
                         topic,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::arguments::PushFlags;
 use super::ask::{nobody, one};
-use super::fold::fold;
+use super::host_list::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
@@ -86,7 +86,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     };
     let report = pushed?;
     let written = Output::stdout(flags.json).line(&report, described);
-    ended(judged(&report, flags.allow_none), written)
+    ended(report_status(&report, flags.allow_none), written)
 }
 
 fn progress(bytes: u64, size: Option<u64>) -> String {
@@ -98,7 +98,7 @@ fn progress(bytes: u64, size: Option<u64>) -> String {
 }
 
 /// Whether all nodes that were to get it have stored it, as the command's outcome.
-fn judged(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
+fn report_status(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
     if report.is_complete() {
         return match report.stored_count == 0 && !may_be_for_none {
             true => Err(nobody()),

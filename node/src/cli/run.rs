@@ -23,7 +23,7 @@ use crate::credentials::{Credentials, CredentialsError};
 use crate::exporter::Exporter;
 use crate::node::{Ended, Node};
 use crate::push::{Into, Receiver};
-use crate::recorded::{SharedRecorder, recording};
+use crate::recorder::{SharedRecorder, recording};
 use crate::settings::{Bootstrap, NodeConfig, SecretSource};
 use crate::state::wall_clock_seconds;
 

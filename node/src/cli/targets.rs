@@ -45,14 +45,18 @@ pub(super) async fn targets(flags: &TargetsFlags, mut output: Output) -> Result<
     let mut last = Failure::unreachable("no node answers");
     while let Some((_, answer)) = answers.next().await {
         match answer {
-            Ok(found) => return told(&found, flags.out.as_deref(), &mut output),
+            Ok(found) => return write_targets(&found, flags.out.as_deref(), &mut output),
             Err(failure) => last = failure,
         }
     }
     Err(last)
 }
 
-fn told(found: &[TargetGroup], out: Option<&Path>, output: &mut Output) -> Result<(), Failure> {
+fn write_targets(
+    found: &[TargetGroup],
+    out: Option<&Path>,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let pretty = serde_json::to_string_pretty(found).map_err(Failure::failed)?;
     let Some(out) = out else {
         return Ok(output.line(&found, |_| pretty)?);

@@ -160,14 +160,14 @@ async fn present(
             tell(output, event);
         });
         demo.run().await?;
-        return said(closed);
+        return written_status(closed);
     }
     let mut demo = Demo::new(cluster, started, deadline, |event: &Event| {
         tell(output, event);
     });
     demo.formed().await?;
     demo.verified().await?;
-    said(closed)?;
+    written_status(closed)?;
     let elapsed_seconds = started.elapsed().as_secs_f64();
     let ready = Ready {
         elapsed_seconds,
@@ -182,13 +182,13 @@ async fn present(
             ready.nodes.len()
         )
     });
-    said(written)?;
+    written_status(written)?;
     watch(cluster).await
 }
 
 /// Explain why the nodes end when standard output is closed: they end with this command, and the
 /// command ends with its reader.
-fn said(written: Result<(), Unwritten>) -> Result<(), Failure> {
+fn written_status(written: Result<(), Unwritten>) -> Result<(), Failure> {
     if matches!(written, Err(Unwritten::Closed)) {
         note("nobody reads standard output any more: the nodes are stopped; send it to a file");
     }

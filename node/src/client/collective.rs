@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Client, ClientError, ms, query};
-use crate::collective::{CollectiveView, Missing};
+use crate::collective::{CollectiveView, MissingMember};
 
 /// The call of a collective operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct CollectiveAnswer {
     /// The number of members that have arrived.
     pub arrived_count: usize,
     /// The members that are missing, and why.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingMember>,
     /// Whether the members have agreed on the outcome.
     pub agreed: bool,
     /// How the operation ended, if that is agreed.

@@ -54,7 +54,7 @@ impl Events {
             let event = match name.as_str() {
                 "message" => serde_json::from_str(&data).map(SubscriptionEvent::Delivery),
                 "missed" => serde_json::from_str(&data)
-                    .map(|Missed { count }| SubscriptionEvent::Missed(count)),
+                    .map(|MissedEvent { count }| SubscriptionEvent::Missed(count)),
                 "gap" => serde_json::from_str(&data).map(SubscriptionEvent::Gap),
                 // Later versions of nodes may send other events.
                 _ => continue,
@@ -97,7 +97,7 @@ impl Events {
 }
 
 #[derive(Deserialize)]
-struct Missed {
+struct MissedEvent {
     count: u64,
 }
 

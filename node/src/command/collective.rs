@@ -41,14 +41,14 @@ pub struct CollectiveOutcome {
     )]
     pub combined: Option<Bytes>,
     /// The members that are missing and why, in the order of the list.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingMember>,
     /// How long this caller has waited.
     pub elapsed_seconds: f64,
 }
 
 /// A member that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingMember {
     /// The member's name.
     pub name: String,
     /// Why it is missing: `dead`, `late`, `left` or `lost`.
@@ -75,7 +75,7 @@ pub struct CollectiveView {
     /// The number of members that have arrived, as far as this node knows.
     pub arrived_count: usize,
     /// The members that have not arrived.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingMember>,
 }
 
 fn end_name<S: Serializer>(end: &Option<End>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -163,7 +163,7 @@ pub(crate) enum Action {
 
 /// The value or values that a caller contributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum Contribution {
     Bytes(Bytes),
     Parts(Vec<(Destination, Bytes)>),
 }
@@ -177,7 +177,7 @@ pub(crate) struct Request {
     pub(crate) members: Option<Vec<Destination>>,
     pub(crate) action: Action,
     pub(crate) on_loss: OnLoss,
-    pub(crate) given: Given,
+    pub(crate) given: Contribution,
     pub(crate) time: Duration,
     pub(crate) reply: oneshot::Sender<Result<CollectiveOutcome, CollectiveError>>,
 }

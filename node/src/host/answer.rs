@@ -30,7 +30,7 @@ pub(super) fn is_answer(topic: &Topic) -> bool {
 
 /// The result of a message at one receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Said {
+pub(super) enum DeliveryResult {
     /// A subscriber took the message.
     Taken,
     /// The node has no subscriber for its topic.
@@ -46,15 +46,15 @@ pub(super) enum Said {
 pub(super) struct Answer {
     pub(super) boot: u64,
     pub(super) sequence: u64,
-    pub(super) said: Said,
+    pub(super) result: DeliveryResult,
 }
 
 impl Answer {
     /// Parse the answer in a payload; `None` if it is malformed or too long.
     pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         let (answer, rest) = postcard::take_from_bytes::<Self>(payload).ok()?;
-        let fits = match &answer.said {
-            Said::Reply(reply) => reply.len() <= Reply::MAX_BYTES,
+        let fits = match &answer.result {
+            DeliveryResult::Reply(reply) => reply.len() <= Reply::MAX_BYTES,
             _ => true,
         };
         (rest.is_empty() && fits).then_some(answer)
@@ -62,16 +62,16 @@ impl Answer {
 }
 
 /// The answer that the node itself gives for a message, if any.
-pub(super) fn said(confirmation: Confirmation, offered: Offered) -> Option<Said> {
+pub(super) fn own_result(confirmation: Confirmation, offered: Offered) -> Option<DeliveryResult> {
     let lost = if offered.missed > 0 {
-        Said::Missed
+        DeliveryResult::Missed
     } else {
-        Said::NoSubscriber
+        DeliveryResult::NoSubscriber
     };
     match confirmation {
         Confirmation::Relayed => None,
         _ if offered.taken == 0 => Some(lost),
-        Confirmation::Delivered => Some(Said::Taken),
+        Confirmation::Delivered => Some(DeliveryResult::Taken),
         // The application has to acknowledge the message, not the node.
         Confirmation::Acknowledged => None,
     }
@@ -80,15 +80,19 @@ pub(super) fn said(confirmation: Confirmation, offered: Offered) -> Option<Said>
 impl Host {
     /// Answer a message with the reply of an application.
     pub(super) fn reply(&mut self, to: PacketId<PeerId>, reply: Bytes) -> Result<(), SendError> {
-        self.answer(to, Said::Reply(reply.to_vec()))
+        self.answer(to, DeliveryResult::Reply(reply.to_vec()))
     }
 
     /// Queue an answer, which is sent when its turn comes.
-    pub(super) fn answer(&mut self, to: PacketId<PeerId>, said: Said) -> Result<(), SendError> {
+    pub(super) fn answer(
+        &mut self,
+        to: PacketId<PeerId>,
+        result: DeliveryResult,
+    ) -> Result<(), SendError> {
         let answer = Answer {
             boot: to.boot,
             sequence: to.sequence,
-            said,
+            result,
         };
         let payload = postcard::to_stdvec(&answer).map_err(|_| SendError::NotReady)?;
         if !self.answers.push(to.origin, payload.into()) {
@@ -221,19 +225,19 @@ mod tests {
 
     #[test]
     fn answers_are_read_back_and_nonsense_and_long_ones_are_not() {
-        let answer = |said| Answer {
+        let answer = |result| Answer {
             boot: 3,
             sequence: 4,
-            said,
+            result,
         };
         let long = vec![7; Reply::MAX_BYTES + 1];
-        for (said, is_read) in [
-            (Said::Taken, true),
-            (Said::Reply(Vec::new()), true),
-            (Said::Reply(long[1..].to_vec()), true),
-            (Said::Reply(long), false),
+        for (result, is_read) in [
+            (DeliveryResult::Taken, true),
+            (DeliveryResult::Reply(Vec::new()), true),
+            (DeliveryResult::Reply(long[1..].to_vec()), true),
+            (DeliveryResult::Reply(long), false),
         ] {
-            let answer = answer(said);
+            let answer = answer(result);
             let bytes = postcard::to_stdvec(&answer).unwrap();
             assert_eq!(Answer::parse(&bytes), is_read.then_some(answer));
             assert_eq!(Answer::parse(&[&bytes[..], b"x"].concat()), None);
@@ -248,14 +252,18 @@ mod tests {
         let offered = |taken, missed| Offered { taken, missed };
         for (asked, offered, expected) in [
             (Relayed, offered(0, 0), None),
-            (Delivered, offered(0, 0), Some(Said::NoSubscriber)),
-            (Delivered, offered(0, 2), Some(Said::Missed)),
-            (Delivered, offered(1, 2), Some(Said::Taken)),
-            (Acknowledged, offered(0, 0), Some(Said::NoSubscriber)),
-            (Acknowledged, offered(0, 1), Some(Said::Missed)),
+            (Delivered, offered(0, 0), Some(DeliveryResult::NoSubscriber)),
+            (Delivered, offered(0, 2), Some(DeliveryResult::Missed)),
+            (Delivered, offered(1, 2), Some(DeliveryResult::Taken)),
+            (
+                Acknowledged,
+                offered(0, 0),
+                Some(DeliveryResult::NoSubscriber),
+            ),
+            (Acknowledged, offered(0, 1), Some(DeliveryResult::Missed)),
             (Acknowledged, offered(1, 0), None),
         ] {
-            assert_eq!(said(asked, offered), expected);
+            assert_eq!(own_result(asked, offered), expected);
         }
     }
 

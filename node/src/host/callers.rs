@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_routing::collective::{
-    Call, CallError, Class, Key, Outcome, Terms, Verb, Waiting, join_parts,
+    Call, CallError, Class, Key, OperationState, Outcome, Terms, Verb, join_parts,
 };
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -15,7 +15,8 @@ use super::{Host, now};
 use crate::catalogue;
 use crate::command::Destination;
 use crate::command::collective::{
-    Action, CollectiveError, CollectiveOutcome, CollectiveView, Given, Missing, Request,
+    Action, CollectiveError, CollectiveOutcome, CollectiveView, Contribution, MissingMember,
+    Request,
 };
 use crate::peer::Input;
 use crate::report::epoch_name;
@@ -30,7 +31,7 @@ const NAMED_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Callers {
     next: u64,
-    waiting: BTreeMap<u64, Caller>,
+    pending: BTreeMap<u64, Caller>,
 }
 
 /// Members, and the names by which a caller listed them.
@@ -66,7 +67,7 @@ impl Host {
                     is_logged: false,
                     reply: request.reply,
                 };
-                self.callers.waiting.insert(id, caller);
+                self.callers.pending.insert(id, caller);
                 let time = request.time;
                 let call = Call {
                     id,
@@ -105,8 +106,8 @@ impl Host {
             Action::AllToAll => Verb::AllToAll,
         };
         let value = match &request.given {
-            Given::Bytes(bytes) => bytes.clone(),
-            Given::Parts(parts) => join_parts(&placed(parts.clone(), place)?),
+            Contribution::Bytes(bytes) => bytes.clone(),
+            Contribution::Parts(parts) => join_parts(&placed(parts.clone(), place)?),
         };
         let terms = Terms {
             key: Key {
@@ -151,7 +152,7 @@ impl Host {
         call: u64,
         outcome: Result<Box<Outcome<PeerId>>, CallError>,
     ) {
-        let Some(caller) = self.callers.waiting.remove(&call) else {
+        let Some(caller) = self.callers.pending.remove(&call) else {
             return;
         };
         let answer = match outcome {
@@ -205,33 +206,34 @@ impl Host {
 
     /// The operations that this node knows.
     pub(super) fn collective_views(&self) -> Vec<CollectiveView> {
-        let views = self.peer.collectives().waiting();
-        let mut views: Vec<CollectiveView> = views.map(|waiting| self.view_of(&waiting)).collect();
+        let views = self.peer.collectives().operations();
+        let mut views: Vec<CollectiveView> =
+            views.map(|operation| self.view_of(&operation)).collect();
         views.sort_by(|a, b| b.state.cmp(&a.state));
         views
     }
 
-    fn view_of(&self, waiting: &Waiting<PeerId>) -> CollectiveView {
-        let state = match waiting.is_decided {
+    fn view_of(&self, operation: &OperationState<PeerId>) -> CollectiveView {
+        let state = match operation.is_decided {
             true => "decided",
             false => "open",
         };
         CollectiveView {
-            name: waiting.key.name.to_string(),
-            generation: waiting.key.generation,
-            verb: waiting.verb.to_owned(),
+            name: operation.key.name.to_string(),
+            generation: operation.key.generation,
+            verb: operation.verb.to_owned(),
             state: state.to_owned(),
-            coordinator: waiting.coordinator.map(|peer| self.name_of(peer)),
-            callers_count: waiting.callers,
-            members_count: waiting.members,
-            arrived_count: waiting.arrived.len(),
-            missing: missing(&waiting.missing, |id| self.called(&waiting.key, id)),
+            coordinator: operation.coordinator.map(|peer| self.name_of(peer)),
+            callers_count: operation.callers,
+            members_count: operation.members,
+            arrived_count: operation.arrived.len(),
+            missing: missing(&operation.missing, |id| self.called(&operation.key, id)),
         }
     }
 
     /// The name of a member as a caller of that operation gave it: the node may know no other.
     fn called(&self, key: &Key, id: PeerId) -> String {
-        let mut callers = self.callers.waiting.values();
+        let mut callers = self.callers.pending.values();
         let given = callers.find(|caller| caller.key == *key);
         let given = given.and_then(|caller| caller.names.get(&id).cloned());
         given.unwrap_or_else(|| self.name_of(id))
@@ -239,17 +241,17 @@ impl Host {
 
     /// Cancel the calls of callers that have gone. For a long wait, log which members are missing.
     pub(super) fn attend_callers(&mut self) {
-        let gone = self.callers.waiting.iter();
+        let gone = self.callers.pending.iter();
         let gone: Vec<u64> = gone
             .filter(|(_, caller)| caller.reply.is_closed())
             .map(|(id, _)| *id)
             .collect();
         for id in gone {
-            self.callers.waiting.remove(&id);
+            self.callers.pending.remove(&id);
             self.feed(Input::CancelCall(id));
         }
         let now = now();
-        let late = self.callers.waiting.values_mut().filter(|caller| {
+        let late = self.callers.pending.values_mut().filter(|caller| {
             !caller.is_logged && now.saturating_duration_since(caller.since) >= NOTICE
         });
         let mut keys = BTreeSet::new();
@@ -263,11 +265,12 @@ impl Host {
     }
 
     fn log_missing(&self, key: &Key) {
-        let mut all = self.peer.collectives().waiting();
-        let Some(waiting) = all.find(|waiting| waiting.key == *key && !waiting.is_decided) else {
+        let mut all = self.peer.collectives().operations();
+        let Some(operation) = all.find(|operation| operation.key == *key && !operation.is_decided)
+        else {
             return;
         };
-        let view = self.view_of(&waiting);
+        let view = self.view_of(&operation);
         let missing: Vec<String> = view
             .missing
             .iter()
@@ -287,7 +290,7 @@ impl Host {
 
     /// Record the metrics of collectives.
     pub(super) fn record_collectives(&mut self) {
-        let callers = self.callers.waiting.len();
+        let callers = self.callers.pending.len();
         catalogue::COLLECTIVE_CALLERS.get().set(callers as f64);
         catalogue::COLLECTIVE_MESSAGES_DROPPED
             .get()
@@ -301,10 +304,13 @@ impl Host {
     /// The members that callers here wait for, each with the name of the operation.
     pub(super) fn missed(&self) -> BTreeSet<(String, String)> {
         let mut missed = BTreeSet::new();
-        let open = self.peer.collectives().waiting();
-        for waiting in open.filter(|waiting| waiting.callers > 0 && !waiting.is_decided) {
-            for (id, _) in &waiting.missing {
-                missed.insert((waiting.key.name.to_string(), self.called(&waiting.key, *id)));
+        let open = self.peer.collectives().operations();
+        for operation in open.filter(|operation| operation.callers > 0 && !operation.is_decided) {
+            for (id, _) in &operation.missing {
+                missed.insert((
+                    operation.key.name.to_string(),
+                    self.called(&operation.key, *id),
+                ));
             }
         }
         missed
@@ -323,8 +329,8 @@ impl Host {
     }
 }
 
-fn missing(all: &[(PeerId, Class)], name: impl Fn(PeerId) -> String) -> Vec<Missing> {
-    let missing = all.iter().map(|(id, class)| Missing {
+fn missing(all: &[(PeerId, Class)], name: impl Fn(PeerId) -> String) -> Vec<MissingMember> {
+    let missing = all.iter().map(|(id, class)| MissingMember {
         name: name(*id),
         state: class.name().to_owned(),
     });

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::answer::Answers;
 use super::outage::Outages;
 use super::receipts::LastNames;
-use super::{Ended, Host, now, open};
+use super::{Ended, Host, now, startup};
 use crate::catalogue;
 use crate::peer::{Input, Timer};
 
@@ -107,8 +107,9 @@ impl Host {
         self.may_look_wait = None;
         self.answers = Answers::default();
         self.last_names = LastNames::default();
-        let overlay = open::overlay_config(&self.config, &self.trust_domain, self.id, &self.state);
-        let relay = open::relay_config(&self.config, overlay.planted);
+        let overlay =
+            startup::overlay_config(&self.config, &self.trust_domain, self.id, &self.state);
+        let relay = startup::relay_config(&self.config, overlay.planted);
         self.peer.begin_life(overlay, relay);
         self.feed(Input::Start);
     }

@@ -11,12 +11,12 @@
 
 mod answer;
 mod callers;
-mod collect;
+mod collections;
+mod event_loop;
 mod incoming;
 mod inventory;
 mod life;
-mod look;
-mod open;
+mod liveness;
 mod outage;
 mod outgoing;
 mod perform;
@@ -26,7 +26,7 @@ mod readiness;
 mod receipts;
 mod refusals;
 mod report;
-mod seat;
+mod startup;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -59,7 +59,9 @@ use crate::votes::Votes;
 use crate::wire;
 use answer::Answers;
 use callers::Callers;
-use collect::Collections;
+use collections::Collections;
+pub use event_loop::{Ended, StartError};
+pub(crate) use event_loop::{LoopContext, ReadyLoop};
 use inventory::Inventory;
 use life::LifeInPlace;
 use outage::Outages;
@@ -67,8 +69,6 @@ use queue::OpenMessages;
 use readiness::Unreadiness;
 use receipts::LastNames;
 use refusals::Refusals;
-pub use seat::{Ended, StartError};
-pub(crate) use seat::{Opened, Seat};
 use targets::LostMembers;
 
 /// The most transport events that are handled before timers and commands get their turn.
@@ -88,8 +88,8 @@ const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
 const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// Bind the transport and prepare the loop.
-pub(crate) fn open(seat: Seat) -> Result<Opened, StartError> {
-    open::open(seat)
+pub(crate) fn open(context: LoopContext) -> Result<ReadyLoop, StartError> {
+    startup::open(context)
 }
 
 /// The state of a running node.

@@ -2,7 +2,7 @@
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{Forged, Identity, Notary, NotaryError};
-use binomesh_routing::packet::{Content, Packet, Refusal, Signature, SigningFailed};
+use binomesh_routing::packet::{Content, CustodyRefusal, Packet, Signature, SigningFailed};
 
 use super::Host;
 use crate::catalogue;
@@ -28,10 +28,10 @@ pub(super) enum Unproven {
 }
 
 impl Unproven {
-    pub(super) const fn refusal(&self) -> Refusal {
+    pub(super) const fn refusal(&self) -> CustodyRefusal {
         match self {
-            Self::Unsigned => Refusal::Unsigned,
-            Self::Forged(..) => Refusal::Signature,
+            Self::Unsigned => CustodyRefusal::Unsigned,
+            Self::Forged(..) => CustodyRefusal::Signature,
         }
     }
 

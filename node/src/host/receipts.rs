@@ -10,8 +10,8 @@ use binomesh_routing::packet::Confirmation;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::answer::{Answer, is_answer, said};
-use super::collect::{Collected, Heard, Settled};
+use super::answer::{Answer, is_answer, own_result};
+use super::collections::{Collected, Heard, Settled};
 use super::{Host, now};
 use crate::catalogue;
 use crate::report::{Receipt, Reply, Unacknowledged, Unreached, UnreachedState, epoch_name};
@@ -67,9 +67,9 @@ impl Host {
         }
         let offered = offered.into_iter().chain(repeat(Offered::default()));
         for ((id, ..), offered) in delivery.messages().zip(offered) {
-            if let Some(said) = said(delivery.confirmation, offered) {
+            if let Some(result) = own_result(delivery.confirmation, offered) {
                 // If the queue of answers is full, none is sent, and the origin's receipt says so.
-                let _ = self.answer(id, said);
+                let _ = self.answer(id, result);
             }
         }
     }
@@ -86,7 +86,7 @@ impl Host {
     fn on_answer(&mut self, from: PeerId, payload: &[u8]) {
         let answer = Answer::parse(payload).filter(|answer| answer.boot == self.state.boot);
         match answer {
-            Some(answer) => self.collections.hear(answer.sequence, from, answer.said),
+            Some(answer) => self.collections.hear(answer.sequence, from, answer.result),
             None => catalogue::ANSWERS_REFUSED.get().increment(1),
         }
     }

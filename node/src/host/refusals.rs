@@ -8,7 +8,7 @@ use binomesh_overlay::PeerId;
 /// this is full, no further peer is logged. The counter counts all of them.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    told: BTreeSet<(PeerId, &'static str)>,
+    logged: BTreeSet<(PeerId, &'static str)>,
 }
 
 impl Refusals {
@@ -17,7 +17,7 @@ impl Refusals {
 
     /// Whether this refusal is new to the log.
     pub(super) fn is_news(&mut self, peer: PeerId, reason: &'static str) -> bool {
-        self.told.len() < Self::MAX && self.told.insert((peer, reason))
+        self.logged.len() < Self::MAX && self.logged.insert((peer, reason))
     }
 }
 

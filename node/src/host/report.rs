@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use binomesh_overlay::{Health, PeerId};
 
 use super::Host;
-use super::collect::Collections;
+use super::collections::Collections;
 use crate::catalogue;
 use crate::report::{NodeReport, SlowPeer, epoch_name};
 use crate::scrape::Scrape;
@@ -150,7 +150,7 @@ impl Host {
         ] {
             catalogue::RELAY_EVENTS.with([name]).absolute(value);
         }
-        for reason in binomesh_routing::packet::Refusal::ALL {
+        for reason in binomesh_routing::packet::CustodyRefusal::ALL {
             let count = stats.refused.get(reason as usize).copied().unwrap_or(0);
             catalogue::RELAY_REFUSED
                 .with([reason.name()])

@@ -61,7 +61,7 @@ impl LostMembers {
 }
 
 /// The address of this node's metrics that it tells other nodes.
-pub(super) fn told(config: &NodeConfig) -> Option<MetricsAddress> {
+pub(super) fn reachable_metrics(config: &NodeConfig) -> Option<MetricsAddress> {
     let mut said = config.advertise.iter().filter_map(|at| at.address());
     let is_advertised_here = said.next().is_some_and(|at| at.ip().is_loopback());
     let is_local = config.bind.ip().is_loopback() || is_advertised_here;
@@ -113,7 +113,7 @@ impl Host {
     /// The members, as far as they are known: in a cluster without rosters, the linked peers.
     fn members(&self) -> Vec<PeerId> {
         let roster = self.peer.relay().roster();
-        match roster.filter(|roster| roster.is_kept()) {
+        match roster.filter(|roster| roster.is_tracked()) {
             Some(roster) => roster.peers().iter().copied().flatten().collect(),
             None => self.boots.keys().copied().collect(),
         }
@@ -200,14 +200,16 @@ mod tests {
     #[test]
     fn a_node_on_the_loopback_of_its_host_tells_no_other_host() {
         let mut config = NodeConfig::new("n", "c", "s");
-        assert_eq!(told(&config), None);
+        assert_eq!(reachable_metrics(&config), None);
         config.metrics = Some(([127, 0, 0, 1], 7).into());
-        assert_eq!(told(&config), None);
+        assert_eq!(reachable_metrics(&config), None);
         config.bind = ([127, 0, 0, 1], 0).into();
-        assert!(told(&config).is_some_and(|told| told.port == 7 && !told.is_tls));
+        assert!(
+            reachable_metrics(&config).is_some_and(|address| address.port == 7 && !address.is_tls)
+        );
         config.bind = ([10, 0, 0, 1], 0).into();
         config.metrics = Some(([10, 0, 0, 1], 7).into());
         config.metrics_tls = true;
-        assert!(told(&config).is_some_and(|told| told.is_tls));
+        assert!(reachable_metrics(&config).is_some_and(|address| address.is_tls));
     }
 }

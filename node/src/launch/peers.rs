@@ -7,7 +7,7 @@ use binomesh_overlay::quic::Location;
 
 use super::{NODES_MAX, Placement, Request, wrong};
 use crate::config::ConfigError;
-use crate::settings::{Seed, check_name, folded};
+use crate::settings::{Seed, check_name, host_list};
 
 /// The list's flag, for errors.
 pub(super) const PEERS: &str = "flag --peers";
@@ -86,7 +86,7 @@ pub(super) fn of_text(
     let invalid = |problem: String| wrong(origin, format!("is {shown:?}: {problem}"), EXAMPLE);
     let texts = match text.contains("{}") {
         true => of_template(origin, text, size)?,
-        false => folded::expand(text, NODES_MAX as usize).map_err(invalid)?,
+        false => host_list::expand(text, NODES_MAX as usize).map_err(invalid)?,
     };
     if texts.is_empty() {
         return Err(invalid("it names nobody".to_owned()));
@@ -124,9 +124,9 @@ fn of_template(origin: &str, text: &str, size: Option<u32>) -> Result<Vec<String
             "write one entry, or a list without {}",
         ));
     }
-    if text.len() > folded::BYTES_MAX {
+    if text.len() > host_list::BYTES_MAX {
         let problem = format!("is a list with {{}} of {} bytes", text.len());
-        let remedy = format!("write one entry of at most {} bytes", folded::BYTES_MAX);
+        let remedy = format!("write one entry of at most {} bytes", host_list::BYTES_MAX);
         return Err(wrong(origin, problem, remedy));
     }
     let of = |ordinal: u32| text.replace("{}", &ordinal.to_string());

@@ -3,7 +3,7 @@
 use super::peers::{self, Host};
 use super::{Environment, NODES_MAX, Placement, Request, number, refuse, variable, wrong};
 use crate::config::ConfigError;
-use crate::settings::folded;
+use crate::settings::host_list;
 
 const NODELIST: &str = "SLURM_STEP_NODELIST";
 const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
@@ -28,7 +28,7 @@ pub(super) fn place(
         number(environment, NODE, START)?,
         number(environment, LOCAL, START)?,
     );
-    let names = folded::expand(list, NODES_MAX as usize).map_err(|problem| {
+    let names = host_list::expand(list, NODES_MAX as usize).map_err(|problem| {
         let problem = format!("is {list:?}: {problem}");
         wrong(
             &named(NODELIST),

@@ -17,16 +17,16 @@ pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {
 }
 
 /// A node whose loop is `run`, with no socket behind it.
-pub(crate) fn with_loop<F>(run: impl FnOnce(Seat) -> F) -> (TempDir, Node)
+pub(crate) fn with_loop<F>(run: impl FnOnce(LoopContext) -> F) -> (TempDir, Node)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (dir, config) = config("node-1");
     let credentials = Credentials::load(&config).unwrap();
     let state = NodeState::open(&config.state_dir).unwrap();
-    let open = |seat| {
-        let run = run(seat);
-        Ok(Opened {
+    let open = |context| {
+        let run = run(context);
+        Ok(ReadyLoop {
             address: ([127, 0, 0, 1], 7400).into(),
             run: Box::pin(async move {
                 run.await;
@@ -39,11 +39,11 @@ where
 }
 
 /// Answer commands with `answer` until the node stops.
-pub(crate) async fn answering(mut seat: Seat, mut answer: impl FnMut(Command)) {
+pub(crate) async fn answering(mut context: LoopContext, mut answer: impl FnMut(Command)) {
     loop {
         tokio::select! {
-            () = seat.stop.cancelled() => return,
-            command = seat.commands.recv() => match command {
+            () = context.stop.cancelled() => return,
+            command = context.commands.recv() => match command {
                 None => return,
                 Some(Command::Leave { reply, .. }) => {
                     let _ = reply.send(());
@@ -75,11 +75,11 @@ pub(crate) fn receipt(reached: &[&str], expected_count: u32) -> Receipt {
 #[tokio::test]
 async fn ready_waits_for_the_quorum_for_settled_fingers_and_for_the_cluster() {
     let (steps, mut next) = mpsc::channel::<PlacementView>(1);
-    let (_dir, node) = with_loop(|seat| async move {
+    let (_dir, node) = with_loop(|context| async move {
         while let Some(view) = next.recv().await {
-            seat.placement.send_replace(Some(view));
+            context.placement.send_replace(Some(view));
         }
-        seat.stop.cancelled().await;
+        context.stop.cancelled().await;
     });
     let view = |population, settled, anchored| PlacementView {
         epoch: "e".into(),
@@ -114,9 +114,9 @@ async fn ready_waits_for_the_quorum_for_settled_fingers_and_for_the_cluster() {
 async fn dropping_a_handle_cancels_nothing_and_a_full_queue_is_an_error() {
     let (seen, mut messages) = mpsc::unbounded_channel();
     let (go, wait) = oneshot::channel::<()>();
-    let (_dir, node) = with_loop(|seat| async move {
+    let (_dir, node) = with_loop(|context| async move {
         let _ = wait.await;
-        answering(seat, move |command| {
+        answering(context, move |command| {
             if let Command::Publish(outgoing) = command {
                 seen.send(outgoing.payload.clone()).unwrap();
                 let _ = outgoing.reply.send(Ok(receipt(&["node-0"], 1)));
@@ -139,7 +139,7 @@ async fn dropping_a_handle_cancels_nothing_and_a_full_queue_is_an_error() {
 
 #[tokio::test]
 async fn refusals_are_told_before_anything_is_sent() {
-    let (_dir, node) = with_loop(|seat| answering(seat, drop));
+    let (_dir, node) = with_loop(|context| answering(context, drop));
     let nobody: [&str; 0] = [];
     let refused = node.send(nobody, "x", SendOptions::default()).await;
     assert_eq!(refused, Err(SendError::NoDestination));
@@ -156,15 +156,15 @@ async fn refusals_are_told_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_panic_in_the_loop_is_seen() {
-    let (_dir, node) = with_loop(|_seat| async { panic!("planted") });
+    let (_dir, node) = with_loop(|_context| async { panic!("planted") });
     assert_eq!(node.stopped().await, Ended::Panicked);
 }
 
 #[tokio::test]
 async fn the_last_handle_stops_the_loop() {
     let (ended, end) = oneshot::channel();
-    let (_dir, node) = with_loop(|seat| async move {
-        seat.stop.cancelled().await;
+    let (_dir, node) = with_loop(|context| async move {
+        context.stop.cancelled().await;
         let _ = ended.send(());
     });
     let other = node.clone();
@@ -176,9 +176,9 @@ async fn the_last_handle_stops_the_loop() {
 
 #[tokio::test]
 async fn too_many_subscribers_are_told_so() {
-    let (_dir, node) = with_loop(|seat| {
+    let (_dir, node) = with_loop(|context| {
         let mut first: Option<Subscriber> = None;
-        answering(seat, move |command| {
+        answering(context, move |command| {
             if let (Command::Subscribe { subscriber, reply }, None) = (command, &first) {
                 first = Some(subscriber);
                 let _ = reply.send(OrderMetrics::of_this_node());

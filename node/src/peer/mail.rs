@@ -194,7 +194,11 @@ impl<I: Id + Serialize> Mail<I> {
     }
 
     /// The next letter for the relay to publish, if a lane has room for one.
-    pub(super) fn next(&mut self, me: I, relay: &Relay<I>) -> Option<(Publish<I>, Sent<I>)> {
+    pub(super) fn next(
+        &mut self,
+        me: I,
+        relay: &Relay<I>,
+    ) -> Option<(Publish<I>, OutgoingLetter<I>)> {
         self.ended.clear();
         for lane in Lane::ALL {
             let is_open = |other: &&Lane| **other == lane;
@@ -206,7 +210,7 @@ impl<I: Id + Serialize> Mail<I> {
                     Lane::Words | Lane::Pieces => self.set_slow_aside(letter),
                 };
                 if let Some(publish) = letter.publish(me, relay, lane.patience()) {
-                    return Some((publish, Sent { lane, letter }));
+                    return Some((publish, OutgoingLetter { lane, letter }));
                 }
             }
         }
@@ -237,7 +241,7 @@ impl<I: Id + Serialize> Mail<I> {
         letter
     }
 
-    fn put_back(&mut self, sent: Sent<I>) {
+    fn put_back(&mut self, sent: OutgoingLetter<I>) {
         self.bytes += sent.letter.len();
         let queue = self.waiting.entry(sent.lane).or_default();
         queue.push_front(sent.letter);
@@ -246,7 +250,7 @@ impl<I: Id + Serialize> Mail<I> {
     /// Note how the relay took a letter, and return whether the next one may be tried.
     pub(super) fn on_published(
         &mut self,
-        mut sent: Sent<I>,
+        mut sent: OutgoingLetter<I>,
         outcome: &Result<routing::PacketId<I>, routing::PublishError<I>>,
     ) -> bool {
         use routing::PublishError as Error;
@@ -276,7 +280,7 @@ impl<I: Id + Serialize> Mail<I> {
 }
 
 /// A letter that is being handed to the relay.
-pub(super) struct Sent<I> {
+pub(super) struct OutgoingLetter<I> {
     lane: Lane,
     letter: Letter<I>,
 }

@@ -6,7 +6,7 @@ use binomesh_overlay::detector::{self, Goodbye};
 use binomesh_overlay::{self as overlay, Id, Outbox};
 use binomesh_routing as routing;
 use binomesh_routing::collective::{self, CallError, Outcome};
-use binomesh_routing::packet::{Errand, Refusal};
+use binomesh_routing::packet::{CustodyRefusal, Errand};
 
 /// A message between two peers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -85,7 +85,7 @@ pub enum Input<I> {
         /// The task that came with the copy.
         errand: Errand<I>,
         /// Why the signature is not accepted.
-        reason: Refusal,
+        reason: CustodyRefusal,
     },
     /// The transport of a linked peer has acknowledged a packet since the last look at it.
     Acknowledged {

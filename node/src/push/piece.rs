@@ -36,7 +36,7 @@ pub(super) enum Part {
 
 /// The answer of a receiver to a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum PieceAnswer {
     /// All bytes that came are written.
     Written,
     /// The whole file is stored under its name.
@@ -59,7 +59,7 @@ impl Head {
     }
 }
 
-impl Answer {
+impl PieceAnswer {
     /// The most characters of a failure's reason.
     const REASON_MAX: usize = 200;
 

@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::incoming::{Incoming, Sink, sweep};
-use super::piece::{Answer, Head, Part};
-use super::stream::{Answers, PushedStream, stream};
+use super::piece::{Head, Part, PieceAnswer};
+use super::stream::{PieceAnswers, PushedStream, stream};
 use super::{TOPIC, check_file_name, now};
 use crate::node::{Node, SubscribeError};
-use crate::subscription::{Message, Received, Room, Subscription};
+use crate::subscription::{Message, QueueBounds, Received, Subscription};
 use crate::topic::{Topic, TopicFilter};
 
 /// The most pushes that come at once; one more is refused.
@@ -73,11 +73,11 @@ impl Receiver {
     async fn start_with(node: &Node, target: Target) -> Result<Self, SubscribeError> {
         let topic = Topic::new(TOPIC).map_err(|_| SubscribeError::Stopped)?;
         let filter = TopicFilter::own(topic);
-        let room = Room {
+        let bounds = QueueBounds {
             messages: WAITING_MAX,
             bytes: WAITING_BYTES,
         };
-        let pieces = node.subscribe_within(filter, room).await?;
+        let pieces = node.subscribe_within(filter, bounds).await?;
         if let Target::Folder(folder) = &target
             && let Err(error) = sweep(folder)
         {
@@ -156,7 +156,7 @@ struct Desk {
     node: Node,
     target: Target,
     /// The answers that wait for a reader; at most as many as the streams owe.
-    answers: Answers,
+    answers: PieceAnswers,
     /// The pushes that are coming; at most [`PUSHES_MAX`].
     open: BTreeMap<Key, (Box<Incoming>, Instant)>,
     /// The last [`FAILED_MAX`] pushes that failed, and why. Later pieces of an older one begin it
@@ -168,7 +168,7 @@ impl Desk {
     async fn run(
         mut self,
         mut pieces: Subscription,
-        mut due: mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>,
+        mut due: mpsc::UnboundedReceiver<(PacketId<PeerId>, PieceAnswer)>,
     ) {
         loop {
             let oldest = self.open.values().map(|(_, last)| *last + SILENCE).min();
@@ -235,11 +235,11 @@ impl Desk {
     }
 
     /// Fail a push, and return the answer that tells its origin.
-    fn refuse(&mut self, key: Key, reason: String) -> Answer {
+    fn refuse(&mut self, key: Key, reason: String) -> PieceAnswer {
         if self.why_failed(key).is_none() {
             self.fail(key, reason.clone());
         }
-        Answer::failed(reason)
+        PieceAnswer::failed(reason)
     }
 
     async fn take(&mut self, message: Message) {
@@ -319,7 +319,7 @@ impl Desk {
         at: u64,
         bytes: Bytes,
         to: Option<PacketId<PeerId>>,
-    ) -> Option<Answer> {
+    ) -> Option<PieceAnswer> {
         let (key, length) = (begun.key, bytes.len() as u64);
         let end = at.saturating_add(length);
         let written = match self.coming(begun, &head) {
@@ -340,9 +340,11 @@ impl Desk {
             Ok(incoming) => {
                 self.node.push_counts().bytes_received.increment(length);
                 let feed = incoming.feed().zip(to);
-                let is_owed = feed.map(|(feed, to)| feed.owe(end, to)).is_some();
+                let is_pending = feed
+                    .map(|(feed, to)| feed.answer_when_read(end, to))
+                    .is_some();
                 self.open.insert(key, (incoming, now()));
-                (!is_owed).then_some(Answer::Written)
+                (!is_pending).then_some(PieceAnswer::Written)
             }
             Err(reason) => {
                 self.node.push_counts().pieces_refused.increment(1);
@@ -362,7 +364,7 @@ impl Desk {
         size: u64,
         hash: [u8; 32],
         to: Option<PacketId<PeerId>>,
-    ) -> Option<Answer> {
+    ) -> Option<PieceAnswer> {
         let key = begun.key;
         let incoming = match self.coming(begun, &head) {
             Ok(incoming) => incoming,
@@ -375,7 +377,7 @@ impl Desk {
         match (finished, to) {
             (Err(reason), _) => return Some(self.refuse(key, reason)),
             (Ok(Some(feed)), Some(to)) => {
-                feed.owe_at_end(to);
+                feed.answer_at_end(to);
                 return None;
             }
             (Ok(_), _) => {}
@@ -386,10 +388,10 @@ impl Desk {
             "a file was pushed here"
         );
         self.node.push_counts().files_stored.increment(1);
-        Some(Answer::Stored)
+        Some(PieceAnswer::Stored)
     }
 
-    async fn answer(&self, to: PacketId<PeerId>, answer: &Answer) {
+    async fn answer(&self, to: PacketId<PeerId>, answer: &PieceAnswer) {
         if let Err(error) = self.node.reply(to, answer.bytes()).await {
             tracing::warn!(%error, "a push is not answered");
         }

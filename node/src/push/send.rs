@@ -10,9 +10,9 @@ use bytes::Bytes;
 use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
-use super::cut::{Cut, Cutter};
-use super::order::Order;
-use super::piece::{Answer, Head, Part};
+use super::cutter::{Cut, Cutter};
+use super::piece::{Head, Part, PieceAnswer};
+use super::plan::Plan;
 use super::{
     InvalidFileName, MARK_BYTES, PushFailure, PushOptions, PushReport, TOPIC, check_file_name, now,
 };
@@ -77,7 +77,7 @@ pub async fn send(
 }
 
 /// A piece on its way.
-struct Sent {
+struct PieceInFlight {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
@@ -94,9 +94,9 @@ struct Sent {
 struct Push<'a> {
     node: &'a Node,
     options: &'a PushOptions,
-    order: Order,
+    plan: Plan,
     number: u64,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<PieceInFlight>,
     /// The number of pieces so far.
     pieces: u32,
     /// The number of bytes that have their receipts.
@@ -129,7 +129,7 @@ enum Step {
 impl<'a> Push<'a> {
     fn new(node: &'a Node, options: &'a PushOptions) -> Self {
         let population = node.placement().borrow().as_ref().map(|at| at.population);
-        let order = Order::of(
+        let plan = Plan::of(
             options.strategy,
             population.unwrap_or(1),
             options.size_bytes,
@@ -137,7 +137,7 @@ impl<'a> Push<'a> {
         Self {
             node,
             options,
-            order,
+            plan,
             number: node.next_push(),
             sent: VecDeque::new(),
             pieces: 0,
@@ -149,7 +149,7 @@ impl<'a> Push<'a> {
             slow: BTreeSet::new(),
             gone: BTreeSet::new(),
             reached: BTreeSet::new(),
-            window: order.window_least,
+            window: plan.window_least,
             absent: Vec::new(),
             is_over: false,
         }
@@ -164,8 +164,8 @@ impl<'a> Push<'a> {
         // The head takes a part of the payload, too.
         let most = self.node.max_payload_bytes().saturating_sub(HEAD_MAX);
         let head = self.head(Part::At(0));
-        self.order.piece_bytes = self.order.piece_bytes.min(most.max(1));
-        let mut cutter = Cutter::new(source, head, self.order.piece_bytes);
+        self.plan.piece_bytes = self.plan.piece_bytes.min(most.max(1));
+        let mut cutter = Cutter::new(source, head, self.plan.piece_bytes);
         loop {
             let has_room = self.sent.len() < self.window;
             // The source is not read beyond the window, and a slow source delays no receipt.
@@ -201,7 +201,7 @@ impl<'a> Push<'a> {
         // Signs of life ask for answers as well: a member that fails during a pause is named soon.
         // The last of many short pieces asks, too: readers keep each piece until it is read.
         let is_marked =
-            cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= self.order.window / 2;
+            cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= self.plan.window / 2;
         self.unmarked = if is_marked { 0 } else { self.unmarked + 1 };
         if cut.end >= self.mark {
             self.mark += MARK_BYTES;
@@ -210,9 +210,9 @@ impl<'a> Push<'a> {
     }
 
     fn send_piece(&mut self, payload: Bytes, end: u64, is_marked: bool, is_end: bool) {
-        let left = self.order.left(self.options.size_bytes, end, self.pieces);
+        let left = self.plan.left(self.options.size_bytes, end, self.pieces);
         self.pieces = self.pieces.saturating_add(1);
-        self.sent.push_back(Sent {
+        self.sent.push_back(PieceInFlight {
             handle: self.publish(payload.clone(), is_marked, left, is_end),
             payload,
             is_marked,
@@ -263,7 +263,7 @@ impl<'a> Push<'a> {
             } else {
                 Confirmation::Relayed
             },
-            strategy: self.order.strategy,
+            strategy: self.plan.strategy,
             is_ordered: false,
         }
     }
@@ -332,8 +332,8 @@ impl<'a> Push<'a> {
         }
         let took = Duration::from_secs_f64(receipt.elapsed_seconds.max(0.0));
         self.window = match took < SOON {
-            true => (self.window + 1).min(self.order.window),
-            false => (self.window / 2).max(self.order.window_least),
+            true => (self.window + 1).min(self.plan.window),
+            false => (self.window / 2).max(self.plan.window_least),
         };
     }
 
@@ -370,10 +370,10 @@ impl<'a> Push<'a> {
             failed.push((&one.name, reason));
         }
         for reply in &receipt.replies {
-            match Answer::parse(&reply.reply) {
-                Answer::Written => {}
-                Answer::Stored => self.stored.extend(reply.names.iter().cloned()),
-                Answer::Failed(reason) => {
+            match PieceAnswer::parse(&reply.reply) {
+                PieceAnswer::Written => {}
+                PieceAnswer::Stored => self.stored.extend(reply.names.iter().cloned()),
+                PieceAnswer::Failed(reason) => {
                     failed.extend(reply.names.iter().map(|name| (name, reason.clone())));
                 }
             }
@@ -442,7 +442,7 @@ impl Drop for Push<'_> {
 }
 
 /// The outcome of a piece; never ready if there is no piece.
-async fn settled(piece: Option<&mut Sent>) -> Result<Receipt, SendError> {
+async fn settled(piece: Option<&mut PieceInFlight>) -> Result<Receipt, SendError> {
     match piece {
         Some(piece) => (&mut piece.handle).await,
         None => std::future::pending().await,

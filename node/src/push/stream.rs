@@ -22,7 +22,7 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
-use super::piece::Answer;
+use super::piece::PieceAnswer;
 use super::{PIECE_BYTES, WINDOW};
 
 /// The most bytes that wait for a reader before its stream is given up: twice what an honest origin
@@ -33,10 +33,10 @@ const UNREAD_MAX: usize = 2 * WINDOW * PIECE_BYTES;
 const PIECES_MAX: usize = 1024;
 /// The most answers that wait for the reader. An honest origin asks for one every 2 MiB, and during
 /// pauses.
-const OWED_MAX: usize = 64;
+const PENDING_MAX: usize = 64;
 
 /// Answers on their way to the origins.
-pub(super) type Answers = mpsc::UnboundedSender<(PacketId<PeerId>, Answer)>;
+pub(super) type PieceAnswers = mpsc::UnboundedSender<(PacketId<PeerId>, PieceAnswer)>;
 
 /// The receiver's end of a stream.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct PushedStream {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    answers: Answers,
+    answers: PieceAnswers,
 }
 
 #[derive(Debug, Default)]
@@ -72,10 +72,10 @@ struct State {
     read: u64,
     /// Set when no more bytes come: whether the push was whole, or why not.
     end: Option<Result<(), String>>,
-    /// The questions that are answered once so many bytes have been read; at most [`OWED_MAX`].
-    owed: VecDeque<(u64, PacketId<PeerId>)>,
+    /// The questions that are answered once so many bytes have been read; at most [`PENDING_MAX`].
+    pending: VecDeque<(u64, PacketId<PeerId>)>,
     /// The question that is answered when the reader has come to the end.
-    owed_at_end: Option<PacketId<PeerId>>,
+    pending_at_end: Option<PacketId<PeerId>>,
     has_read_all: bool,
     is_reader_gone: bool,
     reader: Option<Waker>,
@@ -86,28 +86,28 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, to: PacketId<PeerId>, answer: Answer) {
+    fn answer(&self, to: PacketId<PeerId>, answer: PieceAnswer) {
         // Without a receiver the answer has no destination.
         let _ = self.answers.send((to, answer));
     }
 
     /// Send the answers that are due.
     fn settle(&self, state: &mut State) {
-        let gone = || Answer::failed("whoever read it has gone");
-        while let Some((until, to)) = state.owed.front().copied() {
+        let gone = || PieceAnswer::failed("whoever read it has gone");
+        while let Some((until, to)) = state.pending.front().copied() {
             match (until <= state.read, state.is_reader_gone) {
-                (true, _) => self.answer(to, Answer::Written),
+                (true, _) => self.answer(to, PieceAnswer::Written),
                 (false, true) => self.answer(to, gone()),
                 (false, false) => break,
             }
-            state.owed.pop_front();
+            state.pending.pop_front();
         }
         if state.has_read_all || state.is_reader_gone {
             let answer = match state.has_read_all {
-                true => Answer::Stored,
+                true => PieceAnswer::Stored,
                 false => gone(),
             };
-            if let Some(to) = state.owed_at_end.take() {
+            if let Some(to) = state.pending_at_end.take() {
                 self.answer(to, answer);
             }
         }
@@ -128,7 +128,7 @@ pub(super) fn stream(
     size_bytes: Option<u64>,
     origin: PeerId,
     origin_name: Arc<str>,
-    answers: Answers,
+    answers: PieceAnswers,
 ) -> (Feed, PushedStream) {
     let shared = Arc::new(Shared {
         state: Mutex::default(),
@@ -173,12 +173,12 @@ impl Feed {
         }
         if let Err(reason) = &outcome {
             let there = state.read + state.unread as u64;
-            let owed = std::mem::take(&mut state.owed);
-            let (kept, lost) = owed.into_iter().partition(|(until, _)| *until <= there);
-            state.owed = kept;
+            let pending = std::mem::take(&mut state.pending);
+            let (kept, lost) = pending.into_iter().partition(|(until, _)| *until <= there);
+            state.pending = kept;
             let lost: VecDeque<(u64, PacketId<PeerId>)> = lost;
             for (_, to) in lost {
-                self.shared.answer(to, Answer::failed(reason.clone()));
+                self.shared.answer(to, PieceAnswer::failed(reason.clone()));
             }
         }
         state.end = Some(outcome);
@@ -186,21 +186,21 @@ impl Feed {
     }
 
     /// Answer `to` when all bytes before `until` have been read.
-    pub(super) fn owe(&self, until: u64, to: PacketId<PeerId>) {
+    pub(super) fn answer_when_read(&self, until: u64, to: PacketId<PeerId>) {
         let mut state = self.shared.state();
-        if state.owed.len() >= OWED_MAX {
+        if state.pending.len() >= PENDING_MAX {
             return self
                 .shared
-                .answer(to, Answer::failed("it is read too slowly"));
+                .answer(to, PieceAnswer::failed("it is read too slowly"));
         }
-        state.owed.push_back((until, to));
+        state.pending.push_back((until, to));
         self.shared.settle(&mut state);
     }
 
     /// Answer `to` when the reader has come to the end.
-    pub(super) fn owe_at_end(&self, to: PacketId<PeerId>) {
+    pub(super) fn answer_at_end(&self, to: PacketId<PeerId>) {
         let mut state = self.shared.state();
-        state.owed_at_end = Some(to);
+        state.pending_at_end = Some(to);
         self.shared.settle(&mut state);
     }
 }
@@ -297,39 +297,39 @@ mod tests {
         }
     }
 
-    type Said = mpsc::UnboundedReceiver<(PacketId<PeerId>, Answer)>;
+    type AnswerReceiver = mpsc::UnboundedReceiver<(PacketId<PeerId>, PieceAnswer)>;
 
-    fn begun() -> (Feed, PushedStream, Said) {
-        let (answers, said) = mpsc::unbounded_channel();
+    fn begun() -> (Feed, PushedStream, AnswerReceiver) {
+        let (answers, receiver) = mpsc::unbounded_channel();
         let origin = (PeerId::from_bytes([7; 16]), "node-0".into());
         let (feed, reader) = stream("x", None, origin.0, origin.1, answers);
-        (feed, reader, said)
+        (feed, reader, receiver)
     }
 
-    fn said(said: &mut Said) -> Vec<(u64, Answer)> {
-        let all = std::iter::from_fn(|| said.try_recv().ok());
+    fn received(answers: &mut AnswerReceiver) -> Vec<(u64, PieceAnswer)> {
+        let all = std::iter::from_fn(|| answers.try_recv().ok());
         all.map(|(to, answer)| (to.sequence, answer)).collect()
     }
 
     #[tokio::test]
     async fn the_origin_is_answered_when_the_reader_has_read() {
         let (feed, mut reader, mut answers) = begun();
-        feed.owe(0, id(0));
+        feed.answer_when_read(0, id(0));
         feed.put(Bytes::from_static(b"abcd")).unwrap();
-        feed.owe(4, id(1));
+        feed.answer_when_read(4, id(1));
         feed.put(Bytes::from_static(b"ef")).unwrap();
         feed.end(Ok(()));
-        feed.owe_at_end(id(2));
+        feed.answer_at_end(id(2));
         drop(feed);
-        assert_eq!(said(&mut answers), [(0, Answer::Written)]);
+        assert_eq!(received(&mut answers), [(0, PieceAnswer::Written)]);
         let mut some = [0; 3];
         reader.read_exact(&mut some).await.unwrap();
-        assert_eq!(said(&mut answers), []);
+        assert_eq!(received(&mut answers), []);
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"def");
-        let all = [(1, Answer::Written), (2, Answer::Stored)];
-        assert_eq!(said(&mut answers), all);
+        let all = [(1, PieceAnswer::Written), (2, PieceAnswer::Stored)];
+        assert_eq!(received(&mut answers), all);
     }
 
     #[tokio::test]
@@ -353,14 +353,14 @@ mod tests {
     fn a_reader_that_goes_before_the_end_has_not_received_the_stream() {
         let (feed, reader, mut answers) = begun();
         feed.put(Bytes::from_static(b"ab")).unwrap();
-        feed.owe(2, id(1));
+        feed.answer_when_read(2, id(1));
         feed.end(Ok(()));
-        feed.owe_at_end(id(2));
+        feed.answer_at_end(id(2));
         drop(reader);
-        let all = said(&mut answers);
+        let all = received(&mut answers);
         assert!(matches!(
             all[..],
-            [(1, Answer::Failed(_)), (2, Answer::Failed(_))]
+            [(1, PieceAnswer::Failed(_)), (2, PieceAnswer::Failed(_))]
         ));
         assert!(feed.put(Bytes::new()).unwrap_err().contains("gone"));
     }
@@ -369,14 +369,17 @@ mod tests {
     fn answers_owed_for_bytes_that_never_come_give_the_reason() {
         let (feed, reader, mut answers) = begun();
         feed.put(Bytes::from_static(b"abcd")).unwrap();
-        feed.owe(4, id(1));
-        feed.owe(9, id(2));
+        feed.answer_when_read(4, id(1));
+        feed.answer_when_read(9, id(2));
         feed.end(Err("the disk is full".to_owned()));
-        let lost = (2, Answer::failed("the disk is full"));
-        assert_eq!(said(&mut answers), [lost]);
+        let lost = (2, PieceAnswer::failed("the disk is full"));
+        assert_eq!(received(&mut answers), [lost]);
         drop(feed);
         drop(reader);
-        assert!(matches!(said(&mut answers)[..], [(1, Answer::Failed(_))]));
+        assert!(matches!(
+            received(&mut answers)[..],
+            [(1, PieceAnswer::Failed(_))]
+        ));
     }
 
     #[test]
@@ -398,10 +401,12 @@ mod tests {
         }
         let refused = feed.put(Bytes::from_static(b"x")).unwrap_err();
         assert!(refused.contains("too slowly"), "{refused}");
-        for number in 0..=OWED_MAX as u64 {
-            feed.owe(1, id(number));
+        for number in 0..=PENDING_MAX as u64 {
+            feed.answer_when_read(1, id(number));
         }
-        let refused = said(&mut answers);
-        assert!(matches!(refused[..], [(last, Answer::Failed(_))] if last == OWED_MAX as u64));
+        let refused = received(&mut answers);
+        assert!(
+            matches!(refused[..], [(last, PieceAnswer::Failed(_))] if last == PENDING_MAX as u64)
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{check_name, folded};
+use super::{check_name, host_list};
 
 /// The names of expected hosts, each once and sorted; at most [`Inventory::MAX`]. Its text is a
 /// host list with ranges, such as `c[001-300],login-[1,3-4]`.
@@ -53,7 +53,7 @@ impl Inventory {
             text: text.chars().take(64).collect(),
             problem,
         };
-        for name in folded::expand(text, Self::MAX).map_err(invalid)? {
+        for name in host_list::expand(text, Self::MAX).map_err(invalid)? {
             check_name(&name).map_err(|error| invalid(error.to_string()))?;
             self.0.insert(name);
         }

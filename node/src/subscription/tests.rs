@@ -38,10 +38,10 @@ fn offer(all: &mut Subscribers, message: Message) -> Offered {
 #[tokio::test]
 async fn messages_that_come_together_are_counted_one_by_one_and_wake_the_waiting_reader() {
     let mut all = Subscribers::default();
-    let (slow, _slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
-    let (other, _other_end) = subscription("other".parse().unwrap(), Room::for_messages(2));
-    let (fast, mut fast_end) = subscription(TopicFilter::all(), Room::for_messages(8));
-    let (closed, closed_end) = subscription(TopicFilter::all(), Room::for_messages(8));
+    let (slow, _slow_end) = subscription(TopicFilter::all(), QueueBounds::for_messages(2));
+    let (other, _other_end) = subscription("other".parse().unwrap(), QueueBounds::for_messages(2));
+    let (fast, mut fast_end) = subscription(TopicFilter::all(), QueueBounds::for_messages(8));
+    let (closed, closed_end) = subscription(TopicFilter::all(), QueueBounds::for_messages(8));
     for one in [slow, other, fast, closed] {
         assert!(admit(&mut all, one));
     }
@@ -71,8 +71,9 @@ async fn messages_that_come_together_are_counted_one_by_one_and_wake_the_waiting
 #[tokio::test]
 async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
     let mut all = Subscribers::default();
-    let (slow, mut slow_end) = subscription(TopicFilter::all(), Room::for_messages(2));
-    let (fast, mut fast_end) = subscription("jobs/#".parse().unwrap(), Room::for_messages(8));
+    let (slow, mut slow_end) = subscription(TopicFilter::all(), QueueBounds::for_messages(2));
+    let (fast, mut fast_end) =
+        subscription("jobs/#".parse().unwrap(), QueueBounds::for_messages(8));
     assert!(admit(&mut all, slow) && admit(&mut all, fast));
     for sequence in 0..5 {
         offer(&mut all, message(sequence));
@@ -93,7 +94,7 @@ async fn a_slow_subscriber_is_told_what_it_missed_and_others_are_not_hurt() {
 #[tokio::test]
 async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
     let mut all = Subscribers::default();
-    let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(1));
+    let (slow, mut end) = subscription(TopicFilter::all(), QueueBounds::for_messages(1));
     assert!(admit(&mut all, slow));
     let mut received = Vec::new();
     for round in 0..3 {
@@ -114,7 +115,7 @@ async fn a_gap_is_told_where_it_is_though_the_queue_is_never_empty() {
 #[tokio::test]
 async fn payloads_that_wait_are_bounded_by_their_bytes_and_one_always_fits() {
     let mut all = Subscribers::default();
-    let (slow, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
+    let (slow, mut end) = subscription(TopicFilter::all(), QueueBounds::for_messages(usize::MAX));
     assert!(admit(&mut all, slow));
     let long = |sequence, length| Message {
         payload: vec![0; length].into(),
@@ -247,7 +248,7 @@ fn a_listener_can_be_dropped_in_its_own_call() {
 fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
     let mut all = Subscribers::default();
     let mut admit = || {
-        let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
+        let (one, end) = subscription(TopicFilter::all(), QueueBounds::for_messages(1));
         (admit(&mut all, one), end)
     };
     let mut ends: Vec<_> = (0..Subscribers::MAX).map(|_| admit()).collect();
@@ -266,11 +267,11 @@ fn one_subscriber_too_many_is_refused_and_the_others_are_served() {
 async fn a_dropped_subscription_frees_its_place() {
     let mut all = Subscribers::default();
     for _ in 0..Subscribers::MAX {
-        let (one, end) = subscription(TopicFilter::all(), Room::for_messages(1));
+        let (one, end) = subscription(TopicFilter::all(), QueueBounds::for_messages(1));
         assert!(admit(&mut all, one));
         drop(end);
     }
-    let (kept, mut end) = subscription(TopicFilter::all(), Room::for_messages(usize::MAX));
+    let (kept, mut end) = subscription(TopicFilter::all(), QueueBounds::for_messages(usize::MAX));
     assert!(admit(&mut all, kept));
     assert_eq!(all.all.len(), 1);
     drop(all);
@@ -320,7 +321,7 @@ fn in_order(messages: usize) -> (Subscribers, Subscription) {
 /// As [`in_order`], holding back at most `held` messages.
 fn in_order_within(messages: usize, held: usize) -> (Subscribers, Subscription) {
     let mut all = Subscribers::default();
-    let (one, end) = subscription(TopicFilter::all(), Room::for_messages(messages));
+    let (one, end) = subscription(TopicFilter::all(), QueueBounds::for_messages(messages));
     assert!(admit(&mut all, one));
     let hold = Hold {
         time: HOLD,
@@ -432,8 +433,8 @@ fn about(topic: &str, sequence: u64, length: usize) -> Message {
 /// The waiting messages that a subscriber with this filter gets: their sequences, and how many are
 /// reported as missing.
 async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> (Vec<u64>, u64) {
-    let room = Room::for_messages(4096);
-    let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), room);
+    let bounds = QueueBounds::for_messages(4096);
+    let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), bounds);
     let mut all = Subscribers::default();
     assert!(all.admit(subscriber, unclaimed));
     drop(all);
@@ -475,7 +476,7 @@ fn requests_own_messages_and_messages_for_present_nodes_wait_for_no_subscriber()
 async fn a_subscriber_that_is_gone_at_its_admission_takes_nothing_from_the_next() {
     let mut unclaimed = Unclaimed::new(now());
     unclaimed.hold(about("x", 0, 1));
-    let (gone, end) = subscription(TopicFilter::all(), Room::for_messages(8));
+    let (gone, end) = subscription(TopicFilter::all(), QueueBounds::for_messages(8));
     drop(end);
     let mut all = Subscribers::default();
     assert!(all.admit(gone, &mut unclaimed));

@@ -314,7 +314,7 @@ impl World {
             return;
         }
         let mut noise = Noise::new(self.seed ^ u64::from(node));
-        let mut config = Config::new(node, super::script::FIRST_BOOT, noise.next());
+        let mut config = Config::new(node, super::deployment::FIRST_BOOT, noise.next());
         config.parent = Some(parent);
         config.seeds = seeds;
         adjust(&mut config);

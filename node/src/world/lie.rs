@@ -8,7 +8,7 @@ use std::time::Duration;
 use binomesh_overlay::clique::{self, Body};
 use binomesh_overlay::lives::BOOT_MAX;
 use binomesh_overlay::noise::Noise;
-use binomesh_overlay::tree::{Claim, Lead, Message as Tree, Order, RootKey, Step};
+use binomesh_overlay::tree::{Ancestor, Claim, Lead, Message as Tree, RootKey, SiblingOrder};
 use binomesh_overlay::{self as overlay, Epoch, Placement, Population, Rank};
 use binomesh_overlay::{census, detector, fingers, relayed, ring, spanning, stamp::Mark};
 use binomesh_routing::{self as routing, packet};
@@ -190,7 +190,7 @@ impl Liar {
             })
             .into(),
             (Lie::Goodbyes, 2) => Tree::Redirect(other).into(),
-            (Lie::Goodbyes, _) => Tree::Refuse(overlay::tree::Refusal::Unanchored).into(),
+            (Lie::Goodbyes, _) => Tree::Refuse(overlay::tree::AttachRefusal::Unanchored).into(),
             _ => return None,
         };
         Some((to, Message::Overlay(message)))
@@ -302,9 +302,9 @@ impl Liar {
                 let steps = (0..self.noise.next() % 5).map(|_| self.anybody());
                 let steps: Vec<Id> = steps.collect();
                 let heirs = lead.heirs.iter().map(|_| self.anybody()).collect();
-                let path = steps.into_iter().map(|id| Step {
+                let path = steps.into_iter().map(|id| Ancestor {
                     id,
-                    order: Order::default(),
+                    order: SiblingOrder::default(),
                 });
                 Tree::Lead(Lead {
                     path: path.collect(),
@@ -501,7 +501,7 @@ impl Liar {
                 pending: Vec::new(),
             }),
             (Lie::Refusals, R::Custody { errand, .. } | R::Done { errand, .. }) => {
-                let reason = self.noise.pick(&packet::Refusal::ALL)?;
+                let reason = self.noise.pick(&packet::CustodyRefusal::ALL)?;
                 Some(R::Refused { errand, reason })
             }
             (Lie::Exceptions, R::Done { errand, .. }) => {

@@ -352,7 +352,7 @@ impl World {
 
     /// A message as a receiver's host passes it on: a goodbye that the life never said becomes a
     /// mere rumour.
-    pub(super) fn judged(&self, message: Message<Id>) -> Message<Id> {
+    pub(super) fn verified(&self, message: Message<Id>) -> Message<Id> {
         let Some(goodbye) = message.goodbye() else {
             return message;
         };

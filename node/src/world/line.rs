@@ -147,9 +147,4 @@ impl Narrow {
             && self.control.len() <= self.room * CONTROL_PER_PACKET / 2;
         is_roomy && std::mem::take(&mut self.owes_writable)
     }
-
-    /// The number of messages that wait.
-    pub(super) fn len(&self) -> usize {
-        self.slots.len() + self.control.len() + self.packets.len()
-    }
 }

@@ -8,17 +8,17 @@
 //!   fault ──▶ World ──▶ Input ──▶ Peer ──▶ Effect ──▶ Network ──▶ agenda ──▶ …
 //! ```
 //!
-//! Not here: the search for defects of a cluster (`judge`).
+//! Not here: the search for defects of a cluster (`legitimacy`).
 
 mod agenda;
-mod carry;
+mod deployment;
 mod fault;
-mod judge;
+mod legitimacy;
 mod lie;
 mod life;
 mod line;
 mod network;
-mod script;
+mod transit;
 mod uplink;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,13 +32,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::peer::{Event, Input, Message, Out, Peer, Timer};
 use agenda::Agenda;
+pub use deployment::DeploymentTree;
 pub use fault::{Fault, Layer};
-pub use judge::{Defect, Snapshot};
+pub use legitimacy::{Defect, Snapshot};
 pub use lie::Lie;
 use life::Host;
 pub use life::Memory;
 pub use network::{Conditions, Latency, Network};
-pub use script::Shape;
 
 /// A peer's identity in a world.
 pub type Id = u32;
@@ -53,7 +53,7 @@ pub struct World {
     agenda: Agenda<Happening>,
     /// The number of timers armed so far.
     armed: u64,
-    events: Vec<Told>,
+    events: Vec<ReportedEvent>,
     turns: Vec<Turn>,
     sent: u64,
     /// The number of links asked for that the other end did not claim before.
@@ -73,7 +73,7 @@ pub struct World {
 
 /// An event that a process reported to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedEvent {
     /// When it was reported.
     pub at: Duration,
     /// The process that reported it.
@@ -274,7 +274,7 @@ impl World {
     }
 
     /// Take the events that peers have reported since the last call.
-    pub fn take_events(&mut self) -> Vec<Told> {
+    pub fn take_events(&mut self) -> Vec<ReportedEvent> {
         std::mem::take(&mut self.events)
     }
 
@@ -411,7 +411,7 @@ impl World {
                     return;
                 }
                 self.acknowledge(at, from, boots.1);
-                let message = self.judged(message);
+                let message = self.verified(message);
                 if let Some(newest) = self.later_life(at, &message) {
                     return self.on_shown(at, newest);
                 }
@@ -472,7 +472,7 @@ impl World {
                 if matches!(event, Event::Relay(binomesh_routing::Event::Drained)) {
                     self.later(Duration::ZERO, Happening::Go { at: id, boot });
                 }
-                self.events.push(Told {
+                self.events.push(ReportedEvent {
                     at,
                     by: id,
                     boot,

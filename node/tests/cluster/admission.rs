@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::bed::{self, Lone, counter, eventually, formed, member, stop, verified};
-use crate::raw::{self, GREETING};
+use crate::raw_client::{self, GREETING};
 
 const FAILURES: &str = "binomesh_transport_handshake_failures_total";
 
@@ -24,7 +24,7 @@ async fn knock(to: SocketAddr, issued: Option<&Issued>) -> Result<Vec<u8>, Strin
         let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes());
         (chain.unwrap(), key.unwrap())
     });
-    let answer = raw::knock(papers, to).await;
+    let answer = raw_client::knock(papers, to).await;
     answer.map_err(|error| error.to_string())
 }
 

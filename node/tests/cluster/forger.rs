@@ -10,8 +10,8 @@ use binomesh::cluster::{Cluster, ClusterConfig};
 use binomesh::verify;
 use binomesh_overlay::fingers::Message as Finger;
 use binomesh_overlay::quic::{
-    Class, Contact, Events, Frame, Identity, Limits, Notary, SendError, SlotKey, Transport,
-    TransportConfig, TransportEvent,
+    Class, Contact, Events, Frame, Identity, Notary, SendError, SlotKey, Transport,
+    TransportConfig, TransportEvent, TransportLimits,
 };
 use binomesh_overlay::stamp::Mark;
 use binomesh_overlay::{Epoch, Message, PeerId, Rank, ring};
@@ -56,7 +56,7 @@ impl Forger {
             metrics: None,
             boot: 1,
             node_secret: [7; 32],
-            limits: Limits::default(),
+            limits: TransportLimits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");
         let contact = Contact {

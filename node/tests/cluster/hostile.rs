@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 
 use crate::bed::{self, counter, eventually, formed, member, stop, verified};
 use crate::forger::Forger;
-use crate::raw::{Papers, Raw, hello};
+use crate::raw_client::{Papers, Raw, hello};
 use crate::signatures::packet;
 
 const FAILURES: &str = "binomesh_transport_handshake_failures_total";

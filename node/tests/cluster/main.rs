@@ -32,9 +32,9 @@ mod ordered;
 #[cfg(feature = "planted")]
 mod planted;
 mod push;
-#[path = "../../../overlay/tests/quic/raw.rs"]
+#[path = "../../../overlay/tests/quic/raw_client.rs"]
 #[expect(dead_code, reason = "the tests of the transport use all of it")]
-mod raw;
+mod raw_client;
 mod readiness;
 mod renewals;
 mod restarts;

@@ -10,7 +10,7 @@ use binomesh::targets::TargetGroup;
 
 use crate::bed::{self, Lone, counter, eventually, formed, member, ran, stop};
 use crate::hosts::{Host, two_hosts};
-use crate::raw;
+use crate::raw_client;
 
 const REFUSED: &str = "binomesh_metrics_refused_total";
 const AT: &str = "10.99.0.1:9464";
@@ -98,7 +98,7 @@ async fn a_monitors_certificate_opens_no_link() {
     let issued = cluster
         .authority()
         .issue_to(Role::Monitor, "node-1", Validity::days(1));
-    let answer = raw::knock(Some(papers(&issued.unwrap())), node.address).await;
+    let answer = raw_client::knock(Some(papers(&issued.unwrap())), node.address).await;
     assert!(answer.is_err(), "{answer:?}");
     let failures = "binomesh_transport_handshake_failures_total";
     eventually("it is no peer", async || {
@@ -108,7 +108,7 @@ async fn a_monitors_certificate_opens_no_link() {
     stop(cluster).await;
 }
 
-fn papers(issued: &binomesh::certificate::Issued) -> raw::Papers {
+fn papers(issued: &binomesh::certificate::Issued) -> raw_client::Papers {
     use rustls_pki_types::pem::PemObject;
     let chain = rustls_pki_types::CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes());
     let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes());

@@ -8,7 +8,7 @@ use binomesh::client::SubscriptionEvent;
 use binomesh::report::UnreachedState;
 use binomesh::{NodeReport, Profile, Receipt, Router};
 use binomesh_overlay::{Population, Rank};
-use binomesh_routing::shape::{Fanout, Links, Shape};
+use binomesh_routing::sibling_tree::{Fanout, Links, SiblingTree};
 
 use crate::bed::{self, eventually, formed, member, ran, stop, verified};
 use crate::structure::{expected, names};
@@ -19,9 +19,9 @@ fn by_rank(reports: &[NodeReport]) -> Vec<String> {
     ranked.iter().map(|report| report.name.clone()).collect()
 }
 
-fn shape(nodes: usize, fanout: u32) -> Shape {
+fn shape(nodes: usize, fanout: u32) -> SiblingTree {
     let population = Population::new(u32::try_from(nodes).unwrap()).unwrap();
-    Shape::new(population, Fanout::new(fanout).unwrap())
+    SiblingTree::new(population, Fanout::new(fanout).unwrap())
 }
 
 /// With the profile `default` nodes notice deaths after 0.9 s at the earliest. By then every live

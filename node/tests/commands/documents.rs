@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::document_parser::{self, Document};
 use super::ran;
-use super::shown::{self, Document};
 
 pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -85,7 +85,9 @@ fn files(folder: &Path, found: &mut Vec<String>) {
         if path.is_dir() {
             files(&path, found);
         } else {
-            let path = path.strip_prefix(shown::root()).expect("below the root");
+            let path = path
+                .strip_prefix(document_parser::root())
+                .expect("below the root");
             found.push(path.display().to_string());
         }
     }
@@ -105,10 +107,10 @@ impl Repository {
     fn read() -> Self {
         let mut found = Vec::new();
         for folder in Self::FOLDERS {
-            files(&shown::root().join(folder), &mut found);
+            files(&document_parser::root().join(folder), &mut found);
         }
         let sources = found.iter().filter(|file| file.ends_with(".rs"));
-        let read = |file: &String| std::fs::read_to_string(shown::root().join(file));
+        let read = |file: &String| std::fs::read_to_string(document_parser::root().join(file));
         let sources = sources.map(|file| (file.clone(), read(file).expect("readable")));
         Self {
             sources: sources.collect(),
@@ -153,7 +155,7 @@ impl Repository {
             return true;
         }
         if first.contains('/') && Self::FOLDERS.contains(&folder) {
-            return shown::root().join(first).exists();
+            return document_parser::root().join(first).exists();
         }
         let ends = [".rs", ".sh", ".py", ".yml", ".pml", ".conf"];
         if ends.iter().any(|end| first.ends_with(end)) {
@@ -186,14 +188,41 @@ impl Repository {
     }
 }
 
+/// The items in a line of a document that are named behind their module, with the module.
+fn items_behind_modules(line: &str) -> Vec<(String, String)> {
+    let parts: Vec<&str> = line.split('`').collect();
+    let mut found = Vec::new();
+    let mut module = None;
+    // The parts with even numbers stand between the spans.
+    for at in (1..parts.len()).step_by(2) {
+        module = match (parts[at - 1], module) {
+            (": ", _) if at > 2 => Some(parts[at - 2]),
+            (", ", module) => module,
+            _ => None,
+        };
+        if let Some(module) = module {
+            found.push((module.to_owned(), parts[at].to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn items_are_found_behind_their_module() {
+    let line = "| of `x` | (`book`: `one_name`, `other`; `later`), `y::z`: `third` |";
+    let found = [("book", "one_name"), ("book", "other"), ("y::z", "third")];
+    let found = found.map(|(module, item)| (module.to_owned(), item.to_owned()));
+    assert_eq!(items_behind_modules(line), found);
+}
+
 #[test]
 fn files_tests_and_functions_that_documents_name_exist() {
     let repository = Repository::read();
     let (mut seen, mut behind, mut missing) = (0, 0, Vec::new());
-    for Document {
-        path, spans, items, ..
-    } in shown::documents()
-    {
+    for Document { path, spans, .. } in document_parser::documents() {
+        let text = std::fs::read_to_string(document_parser::root().join(&path));
+        let text = text.expect("readable");
+        let items: Vec<_> = text.lines().flat_map(items_behind_modules).collect();
         (seen, behind) = (seen + spans.len(), behind + items.len());
         let unknown = spans.iter().filter(|span| !repository.has(span));
         missing.extend(unknown.map(|span| format!("{}: {span}", path.display())));
@@ -212,8 +241,8 @@ fn files_tests_and_functions_that_documents_name_exist() {
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut missing = Vec::new();
-    for Document { path, .. } in shown::documents() {
-        let path = shown::root().join(path);
+    for Document { path, .. } in document_parser::documents() {
+        let path = document_parser::root().join(path);
         let text = std::fs::read_to_string(&path).expect("readable");
         for (at, _) in text.match_indices("](") {
             let target = &text[at + 2..];
@@ -242,23 +271,25 @@ fn commands_and_flags_that_documents_show_exist() {
     let parts = overview.lines().filter_map(|line| line.strip_prefix("  "));
     let parts = parts.filter_map(|line| line.split(' ').next());
     let parts: Vec<String> = parts
-        .filter(|part| shown::is_plain(part))
+        .filter(|part| document_parser::is_plain(part))
         .map(str::to_owned)
         .collect();
     assert!(parts.len() > 12, "{parts:?}");
     let (mut helps, mut seen, mut missing) = (BTreeMap::new(), 0, Vec::new());
-    for document in shown::documents() {
-        for words in shown::commands("binomesh", &parts, &document) {
+    for document in document_parser::documents() {
+        for words in document_parser::commands("binomesh", &parts, &document) {
             seen += 1;
             // The second word may be the name of a message or of a collective.
-            let names = words.iter().take_while(|word| shown::is_plain(word));
+            let names = words
+                .iter()
+                .take_while(|word| document_parser::is_plain(word));
             let names: Vec<String> = names.take(2).cloned().collect();
             let path = document.path.display();
             let known = parts.contains(&names[0]);
             let help = helps
                 .entry(names.clone())
                 .or_insert_with(|| help(&names).unwrap_or_default());
-            for flag in shown::flags(&words) {
+            for flag in document_parser::flags(&words) {
                 if !known || !help.contains(&format!("--{flag}")) {
                     missing.push(format!("{path}: {names:?} --{flag}"));
                 }

@@ -197,7 +197,7 @@ impl<I: Id> Joining<I> {
     }
 
     /// The successors that the waiting nodes gave.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = I> + '_ {
+    pub(super) fn offered_successors(&self) -> impl Iterator<Item = I> + '_ {
         self.waiting.iter().map(|&(_, successor)| successor)
     }
 

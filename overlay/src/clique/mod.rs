@@ -4,7 +4,7 @@
 //! ```text
 //!   peers ──▶ one ring ──▶ N and ranks ──▶ fingers      corrected (`joining`, `ranking`)
 //!   list  ──▶ one ring with ranks ──────▶ fingers      sorted
-//!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`written`)
+//!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`paper`)
 //! ```
 //!
 //! A node tries the order of its list first: a member asks the next one of the list whether both
@@ -21,15 +21,15 @@
 
 mod joining;
 mod message;
+mod paper;
 mod peers;
 mod ranking;
 mod seam;
-mod written;
 
 pub use message::{Body, Message};
+pub use paper::Written;
 pub use peers::Peers;
 pub use seam::{Input, Outcome, Place, Procedure};
-pub use written::Written;
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ pub struct Clique<I> {
     ranking: Option<Ranking<I>>,
     /// Questions of list ranking that came before this node could answer: at most one per
     /// peer.
-    early: Vec<Early<I>>,
+    early: Vec<EarlyQuestion<I>>,
     fingers: Fingers<I, ()>,
     written: Written<I>,
     is_over: bool,
@@ -62,7 +62,7 @@ pub struct Clique<I> {
 
 /// A question of list ranking that came before this node could answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Early<I> {
+struct EarlyQuestion<I> {
     from: I,
     attempt: u32,
     distance: u32,
@@ -125,7 +125,7 @@ impl<I: Id> Clique<I> {
 
     /// How many questions wait until this node can answer them.
     pub fn waiting_count(&self) -> usize {
-        self.early.len() + self.joining.waiting().count()
+        self.early.len() + self.joining.offered_successors().count()
     }
 
     /// The neighbour clockwise; none while it is being exchanged.
@@ -138,8 +138,8 @@ impl<I: Id> Clique<I> {
     }
 
     /// The successors of nodes that asked for an exchange and wait for the answer.
-    pub fn waiting(&self) -> impl Iterator<Item = I> + '_ {
-        self.joining.waiting()
+    pub fn offered_successors(&self) -> impl Iterator<Item = I> + '_ {
+        self.joining.offered_successors()
     }
 
     /// The neighbour counterclockwise, once known.
@@ -221,7 +221,7 @@ impl<I: Id> Clique<I> {
                 Outcome::Nothing
             }
             Body::Ahead { distance, members } => {
-                let question = Early {
+                let question = EarlyQuestion {
                     from,
                     attempt: message.attempt,
                     distance,
@@ -295,8 +295,8 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    fn on_ahead(&mut self, question: Early<I>, out: &mut Out<I>) -> Outcome<I> {
-        let Early {
+    fn on_ahead(&mut self, question: EarlyQuestion<I>, out: &mut Out<I>) -> Outcome<I> {
+        let EarlyQuestion {
             from,
             attempt,
             distance,

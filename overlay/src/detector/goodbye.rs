@@ -17,7 +17,7 @@ use crate::message::detector::{Goodbye, Rumour};
 /// The most peers whose goodbyes a node keeps; one more displaces the oldest.
 pub const MAX_GOODBYES: usize = 1024;
 /// The most goodbyes that are sent at a time, also over a link that comes up.
-pub(super) const MAX_SAID: usize = 64;
+pub(super) const MAX_RECENT: usize = 64;
 /// Messages of a life may arrive for this long after its goodbye, on slower streams. A later
 /// message counts as contact. A guess: if it is shorter than the delay between two streams of a
 /// closing link, a late message revives a peer that has left.
@@ -36,7 +36,7 @@ struct Entry {
     /// For how many more beats the goodbye is sent over new links.
     beats_left: u32,
     /// For how many more beats late messages of that life may arrive.
-    late: u32,
+    late_beats_left: u32,
     /// In how many more beats other nodes are asked about the goodbye.
     asked: u32,
 }
@@ -49,18 +49,18 @@ pub(super) struct Goodbyes<I> {
     believed: BTreeSet<I>,
     life: u32,
     /// [`LATE`] in beats.
-    late: u32,
+    late_beats: u32,
 }
 
 impl<I: Id> Goodbyes<I> {
     /// No goodbyes yet. Each is sent over new links for `life` beats, and messages may be late for
-    /// `late` beats.
-    pub(super) const fn new(life: u32, late: u32) -> Self {
+    /// `late_beats` beats.
+    pub(super) const fn new(life: u32, late_beats: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
             believed: BTreeSet::new(),
             life,
-            late,
+            late_beats,
         }
     }
 
@@ -105,7 +105,7 @@ impl<I: Id> Goodbyes<I> {
             proof,
             is_told: false,
             beats_left: self.life,
-            late: if is_linked { self.late } else { 0 },
+            late_beats_left: if is_linked { self.late_beats } else { 0 },
             asked: ASKED,
         };
         self.believed.insert(peer);
@@ -128,31 +128,33 @@ impl<I: Id> Goodbyes<I> {
     /// The goodbye of a later life of the peer than this one. The peer has lost its state if it
     /// does not know of that life.
     pub(super) fn later(&self, peer: I, boot: u64) -> Option<Goodbye<I>> {
-        self.said(peer).filter(|goodbye| goodbye.boot > boot)
+        self.proven(peer).filter(|goodbye| goodbye.boot > boot)
     }
 
     /// A link to the very life that has left is up.
     pub(super) fn expect_late(&mut self, peer: I) {
         if let Some(entry) = self.entries.get_mut(&peer) {
-            entry.late = self.late;
+            entry.late_beats_left = self.late_beats;
         }
     }
 
     /// Whether a message that comes from the peer now may have been sent before its goodbye.
     pub(super) fn is_late(&self, peer: I) -> bool {
-        self.entries.get(&peer).is_some_and(|entry| entry.late > 0)
+        self.entries
+            .get(&peer)
+            .is_some_and(|entry| entry.late_beats_left > 0)
     }
 
     /// A beat has passed. Returns the peers whose goodbyes have expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
-        let (life, late) = (self.life, self.late);
+        let (life, late) = (self.life, self.late_beats);
         self.believed.clear();
         let mut expired = Vec::new();
         for (peer, entry) in &mut self.entries {
             let was_over = entry.is_over();
             // A corrupted counter must not last longer than a valid one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
-            entry.late = entry.late.min(late).saturating_sub(1);
+            entry.late_beats_left = entry.late_beats_left.min(late).saturating_sub(1);
             entry.asked = entry.asked.min(ASKED);
             if entry.is_over() && !was_over {
                 // The entry stays: the same goodbye from a node that still keeps it must not be
@@ -198,7 +200,7 @@ impl<I: Id> Goodbyes<I> {
     pub(super) fn tell(&mut self) -> Vec<Goodbye<I>> {
         let untold = self.entries.iter_mut();
         let untold = untold.filter(|(_, entry)| entry.is_untold());
-        let told = untold.take(MAX_SAID).map(|(peer, entry)| {
+        let told = untold.take(MAX_RECENT).map(|(peer, entry)| {
             entry.is_told = true;
             entry.goodbye(*peer)
         });
@@ -211,17 +213,17 @@ impl<I: Id> Goodbyes<I> {
     }
 
     /// The goodbye of a peer, if it is still told to other nodes.
-    pub(super) fn said(&self, peer: I) -> Option<Goodbye<I>> {
+    pub(super) fn proven(&self, peer: I) -> Option<Goodbye<I>> {
         let entry = self.entries.get(&peer);
         let entry = entry.filter(|entry| !entry.proof.is_empty())?;
         Some(entry.goodbye(peer))
     }
 
     /// The goodbyes that are sent over a new link: those whose proofs are still kept,
-    /// [`MAX_SAID`] at most.
+    /// [`MAX_RECENT`] at most.
     pub(super) fn recent(&self) -> impl Iterator<Item = Goodbye<I>> + '_ {
-        let recent = self.entries.keys().filter_map(|peer| self.said(*peer));
-        recent.take(MAX_SAID)
+        let recent = self.entries.keys().filter_map(|peer| self.proven(*peer));
+        recent.take(MAX_RECENT)
     }
 
     /// Put an entry in an arbitrary state, as a transient fault may leave it.
@@ -231,7 +233,7 @@ impl<I: Id> Goodbyes<I> {
             proof: Vec::new(),
             is_told: noise & 8 > 0,
             beats_left: (noise >> 8) as u32 | 1,
-            late: (noise >> 40) as u32,
+            late_beats_left: (noise >> 40) as u32,
             asked: (noise >> 50) as u32,
         };
         self.entries.insert(peer, entry);
@@ -335,7 +337,7 @@ mod tests {
         let more = MAX_GOODBYES as u32;
         assert_eq!(goodbyes.enter(goodbye(more, 1), false), Some(0));
         assert_eq!(goodbyes.len(), MAX_GOODBYES);
-        assert_eq!(goodbyes.tell().len(), MAX_SAID);
+        assert_eq!(goodbyes.tell().len(), MAX_RECENT);
     }
 
     #[test]

@@ -566,7 +566,7 @@ impl<I: Id> Detector<I> {
 
     /// The answer to an accusation of a peer that has left in that life, or later: its goodbye.
     fn goodbye_to(&self, accusation: &Rumour<I>) -> Option<Goodbye<I>> {
-        let goodbye = self.goodbyes.said(accusation.peer)?;
+        let goodbye = self.goodbyes.proven(accusation.peer)?;
         (goodbye.boot >= accusation.boot).then_some(goodbye)
     }
 

@@ -102,7 +102,7 @@ impl Bed {
     }
 
     /// The rumours that each peer is told when the wait for more is over.
-    fn told(&mut self) -> BTreeMap<u32, Vec<Rumour<u32>>> {
+    fn sent_rumours(&mut self) -> BTreeMap<u32, Vec<Rumour<u32>>> {
         self.sent();
         let links = Links {
             boots: &self.boots,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::MAX_LEVELS;
 
-pub use super::order::Order;
+pub use super::sibling_order::SiblingOrder;
 
 /// The most heirs that a root announces.
 pub const MAX_HEIRS: usize = 3;
@@ -38,20 +38,20 @@ impl<I: Ord + Copy> RootKey<I> {
 
 /// One ancestor on the path from the root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Step<I> {
+pub struct Ancestor<I> {
     /// The ancestor.
     pub id: I,
     /// The place of the ancestor among its own siblings; unset for the root.
-    pub order: Order,
+    pub order: SiblingOrder,
 }
 
 /// The place of a node in the tree, as its parent tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lead<I> {
     /// The ancestors, root first, the sender last.
-    pub path: Vec<Step<I>>,
+    pub path: Vec<Ancestor<I>>,
     /// The place of the receiver among the sender's children.
-    pub order: Order,
+    pub order: SiblingOrder,
     /// The root of the tree, and its key.
     pub root: RootKey<I>,
     /// The nodes that take over when the root is gone, in this order.
@@ -72,7 +72,7 @@ pub enum Claim<I> {
 
 /// Why an attachment is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Refusal {
+pub enum AttachRefusal {
     /// The receiver is a descendant of the asker.
     Descendant,
     /// The receiver's tree does not beat the asker's.
@@ -93,7 +93,7 @@ pub enum Message<I> {
         /// Why the asker asks.
         claim: Claim<I>,
         /// The place that the asker wants among the children; may be unset.
-        order: Order,
+        order: SiblingOrder,
     },
     /// To a child: its place in the tree; also the acceptance of an Attach.
     Lead(Lead<I>),
@@ -104,7 +104,7 @@ pub enum Message<I> {
     /// To an asker: I am full, ask this child of mine.
     Redirect(I),
     /// To an asker: no.
-    Refuse(Refusal),
+    Refuse(AttachRefusal),
     /// To a former or supposed parent: I am not your child.
     Detach,
     /// To parent and children: I am leaving.

@@ -30,7 +30,7 @@ use crate::noise::Noise;
 
 /// The most latecomers that a node tells that it has its place; further ones ask again by
 /// themselves.
-pub(super) const MAX_LATE: usize = 1024;
+pub(super) const MAX_LATECOMERS: usize = 1024;
 /// The most peers outside its list that a node meets; further ones are latecomers.
 pub(super) const MAX_STRANGERS: usize = 1024;
 /// How long a node waits for an answer: others may begin that much later than it does.
@@ -53,7 +53,7 @@ pub(super) struct Gathering<I> {
     /// The peers that have their place.
     placed: BTreeSet<I>,
     /// The peers that came after the clique had begun. They are told when this node has its place.
-    late: BTreeSet<I>,
+    latecomers: BTreeSet<I>,
     clique: Clique<I>,
     stage: Stage,
 }
@@ -81,7 +81,7 @@ impl<I: Id> Gathering<I> {
                 .collect(),
             met: BTreeMap::new(),
             placed: BTreeSet::new(),
-            late: BTreeSet::new(),
+            latecomers: BTreeSet::new(),
             clique: Clique::new(me, noise.next()),
             stage: Stage::Meeting,
             gather,
@@ -98,7 +98,7 @@ impl<I: Id> Gathering<I> {
 
     /// How many peers the gathering remembers, and how many questions wait.
     pub(super) fn lengths(&self) -> (usize, usize) {
-        let peers = self.met.len() + self.placed.len() + self.late.len();
+        let peers = self.met.len() + self.placed.len() + self.latecomers.len();
         (peers, self.clique.waiting_count())
     }
 
@@ -163,10 +163,10 @@ impl<I: Id> Overlay<I> {
             (Some(Stage::Linking), Body::Listed { .. }) => {
                 let gathering = self.gathering.as_mut();
                 let has_room = |one: &&mut Gathering<I>| {
-                    one.late.len() < MAX_LATE && !one.met.contains_key(&from)
+                    one.latecomers.len() < MAX_LATECOMERS && !one.met.contains_key(&from)
                 };
                 if let Some(gathering) = gathering.filter(has_room) {
-                    gathering.late.insert(from);
+                    gathering.latecomers.insert(from);
                 }
             }
             // A node without a path to a root remembers the asker in its clique.
@@ -325,7 +325,7 @@ impl<I: Id> Overlay<I> {
             return;
         };
         gathering.stage = Stage::Over;
-        for late in std::mem::take(&mut gathering.late) {
+        for late in std::mem::take(&mut gathering.latecomers) {
             out.send(late, clique::Message::CLOSED);
         }
         out.disarm(Timer::GatherQuiet);
@@ -432,7 +432,7 @@ mod tests {
         for listed in [1, 3, 4] {
             hand(&mut node, listed, clique::Message::listed(7), &mut out);
         }
-        for stranger in 0..MAX_LATE as u32 + 10 {
+        for stranger in 0..MAX_LATECOMERS as u32 + 10 {
             let stranger = 1_000_000 + stranger;
             hand(&mut node, stranger, clique::Message::listed(7), &mut out);
         }
@@ -441,7 +441,7 @@ mod tests {
         }
         let sizes = node.sizes();
         let gathered = sizes.iter().find(|size| size.name == "gathered");
-        let most = 4 + MAX_STRANGERS + MAX_LATE;
+        let most = 4 + MAX_STRANGERS + MAX_LATECOMERS;
         assert_eq!(
             gathered.map(|size| (size.length, size.bound)),
             Some((most, most))

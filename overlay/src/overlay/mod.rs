@@ -12,11 +12,11 @@ mod acquaintances;
 mod gathering;
 mod island;
 mod lateness;
+mod propagation;
 mod relay;
 mod reports;
 mod rounds;
 mod scramble;
-mod settle;
 mod sizes;
 mod survey;
 mod vacancy;
@@ -57,7 +57,7 @@ const MAX_BOOTS: usize = 1024;
 pub type PlacedFingers<I> = Fingers<I, Placement<I>>;
 
 /// A finger message and its sender.
-type Early<I> = (I, fingers::Message<I, Mark<I>>);
+type EarlyFinger<I> = (I, fingers::Message<I, Mark<I>>);
 
 /// The overlay machine of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub struct Overlay<I: Id> {
     previous: Option<PlacedFingers<I>>,
     /// Finger messages of an epoch that has not reached this node yet, in their
     /// slots: bounded by kinds × levels.
-    early: BTreeMap<(u8, u8), Early<I>>,
+    early: BTreeMap<(u8, u8), EarlyFinger<I>>,
     refresh: Backoff,
     /// The finger level that is confirmed next.
     visiting: usize,

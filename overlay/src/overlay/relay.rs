@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::overlay::{Input, Timer};
-    use crate::tree::{Lead, Order, RootKey, Step};
+    use crate::tree::{Ancestor, Lead, RootKey, SiblingOrder};
     use crate::{Effect, Overlay, ring, tree};
 
     /// Node 0, a leaf under root 9.
@@ -118,15 +118,15 @@ mod tests {
                 out: Out::new(),
             };
             bed.give(Input::Start);
-            let order = Order::default();
+            let order = SiblingOrder::default();
             let root = RootKey {
                 weight: 1,
                 priority: 100,
                 id: 9,
             };
             let lead = Lead {
-                path: [Step { id: 9, order }].into_iter().collect(),
-                order: Order::slot(1),
+                path: [Ancestor { id: 9, order }].into_iter().collect(),
+                order: SiblingOrder::slot(1),
                 root,
                 heirs: [0].into_iter().collect(),
                 anchored: true,

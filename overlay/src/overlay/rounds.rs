@@ -340,8 +340,8 @@ impl<I: Id> Overlay<I> {
         out.arm(Timer::Probe, self.noise.jitter(pause));
     }
 
-    pub(super) fn backoff(&self) -> backoff::Limits {
-        backoff::Limits {
+    pub(super) fn backoff(&self) -> backoff::BackoffLimits {
+        backoff::BackoffLimits {
             minimum: 1,
             maximum: 2u32.saturating_pow(self.config.pace.refresh_doublings.min(16)),
         }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     /// The peers that the node calls down at this input, and the peers whose links it doubts.
-    fn judged(node: &mut Overlay<u32>, input: Input<u32>) -> (Vec<u32>, Vec<u32>) {
+    fn verdicts_at(node: &mut Overlay<u32>, input: Input<u32>) -> (Vec<u32>, Vec<u32>) {
         let mut out = Out::new();
         node.handle(input, &mut out);
         let (mut down, mut doubted) = (Vec::new(), Vec::new());
@@ -435,35 +435,41 @@ mod tests {
     fn an_own_verdict_makes_a_node_dial_beside_the_link() {
         let mut node = Overlay::new(Config::new(0, 1, 1));
         node.detector.watch(&[1].into());
-        let mut looks = (0..10).map(|_| judged(&mut node, fired(Timer::Watch)));
+        let mut looks = (0..10).map(|_| verdicts_at(&mut node, fired(Timer::Watch)));
         let found = looks.find(|(down, _)| !down.is_empty());
         assert_eq!(found, Some((vec![1], vec![1])));
         // The peer was accused by another, was asked, and has not answered here either.
         let mut node = Overlay::new(Config::new(0, 1, 1));
         node.boots.insert(3, 10);
         node.claimed.insert(3);
-        assert_eq!(judged(&mut node, accusation_of(3)), (vec![], vec![]));
-        assert_eq!(judged(&mut node, fired(Timer::Judge)), (vec![], vec![]));
-        assert_eq!(judged(&mut node, fired(Timer::Judge)), (vec![3], vec![3]));
+        assert_eq!(verdicts_at(&mut node, accusation_of(3)), (vec![], vec![]));
+        assert_eq!(
+            verdicts_at(&mut node, fired(Timer::Judge)),
+            (vec![], vec![])
+        );
+        assert_eq!(
+            verdicts_at(&mut node, fired(Timer::Judge)),
+            (vec![3], vec![3])
+        );
     }
 
     #[test]
     fn a_told_verdict_and_a_goodbye_make_a_node_dial_nobody() {
         let mut node = Overlay::new(Config::new(0, 1, 1));
-        assert_eq!(judged(&mut node, accusation_of(3)), (vec![3], vec![]));
+        assert_eq!(verdicts_at(&mut node, accusation_of(3)), (vec![3], vec![]));
         let mut config = Config::new(0, 1, 1);
         config.parent = Some(9);
         let mut node = Overlay::new(config);
-        judged(&mut node, Input::Start);
-        judged(&mut node, Input::LinkUp { peer: 9, boot: 1 });
+        verdicts_at(&mut node, Input::Start);
+        verdicts_at(&mut node, Input::LinkUp { peer: 9, boot: 1 });
         let lead = tree::Lead {
-            path: [tree::Step {
+            path: [tree::Ancestor {
                 id: 9,
-                order: tree::Order::default(),
+                order: tree::SiblingOrder::default(),
             }]
             .into_iter()
             .collect(),
-            order: tree::Order::slot(1),
+            order: tree::SiblingOrder::slot(1),
             root: tree::RootKey {
                 weight: 1,
                 priority: 100,
@@ -478,7 +484,7 @@ mod tests {
         ] {
             let message = message.into();
             let input = Input::Message { from: 9, message };
-            assert_eq!(judged(&mut node, input), (down, vec![]));
+            assert_eq!(verdicts_at(&mut node, input), (down, vec![]));
         }
     }
 

@@ -146,7 +146,7 @@ pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
             detector::Message::Standing(vec![(rumour(noise, peer, mark), beats_left)]).into()
         }
         14 => detector::Message::Rumours(vec![rumour(noise, peer, mark)]).into(),
-        _ => tree::Message::Refuse(tree::Refusal::Depth).into(),
+        _ => tree::Message::Refuse(tree::AttachRefusal::Depth).into(),
     })
 }
 

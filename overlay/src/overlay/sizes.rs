@@ -1,7 +1,7 @@
 //! The lengths of an overlay's lists, for a test that checks their bounds.
 
 use super::acquaintances::MAX_ACQUAINTANCES;
-use super::gathering::{Gathering, MAX_LATE, MAX_STRANGERS};
+use super::gathering::{Gathering, MAX_LATECOMERS, MAX_STRANGERS};
 use super::island::MAX_LOST_MEMBERS;
 use super::survey::Survey;
 use super::{MAX_BOOTS, Overlay};
@@ -45,7 +45,7 @@ impl<I: Id> Overlay<I> {
         let survey = self.config.survey.as_ref();
         let neighbours = self.survey.as_ref().map_or(0, Survey::length);
         let roots = self.survey.as_ref().map_or(0, Survey::roots);
-        let told = self.survey.as_ref().map_or(0, Survey::told);
+        let told = self.survey.as_ref().map_or(0, Survey::claims_spent);
         let neighbours_max =
             survey.map_or(0, |survey| survey.peers.len()) + spanning::MAX_STRANGERS;
         let links = FINGERS_AND_RING + children + 1 + gathered + neighbours;
@@ -68,7 +68,11 @@ impl<I: Id> Overlay<I> {
                 MAX_ACQUAINTANCES,
             ),
             size("boots", self.boots.len(), MAX_BOOTS + links),
-            size("gathered", gathered, listed + MAX_STRANGERS + MAX_LATE),
+            size(
+                "gathered",
+                gathered,
+                listed + MAX_STRANGERS + MAX_LATECOMERS,
+            ),
             size("neighbours", neighbours, neighbours_max),
             size("roots", roots, spanning::MAX_ROOTS),
             size("claims told", told, spanning::BUDGET.into()),

@@ -59,7 +59,7 @@ impl<I: Id> Survey<I> {
     }
 
     /// How much of its budget for claims this node has used since the last tick.
-    pub(super) fn told(&self) -> usize {
+    pub(super) fn claims_spent(&self) -> usize {
         self.spanning.spent()
     }
 }
@@ -106,7 +106,7 @@ impl<I: Id> Overlay<I> {
             }
             // This node waits for its place. Its neighbours must not take it for silent meanwhile.
             (spanning::Message::Claim(_), None) if self.survey.is_some() => {
-                let told = self.survey.as_ref().map(|survey| survey.spanning.told());
+                let told = self.survey.as_ref().map(|survey| survey.spanning.claim());
                 if let Some(told) = told.cloned() {
                     out.send(from, spanning::Message::Claim(told));
                 }

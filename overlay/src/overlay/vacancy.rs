@@ -32,7 +32,7 @@ pub(super) struct Vacancy {
     /// Beats since either number last changed.
     unchanged: u32,
     /// Beats since the number of vacant ranks last fell.
-    kept: u32,
+    since_fall: u32,
     /// Beats since every rank was held and every member had one.
     whole: u32,
 }
@@ -44,7 +44,7 @@ impl Vacancy {
             vacant: noise as u32 % 64,
             unplaced: (noise >> 8) as u32 % 64,
             unchanged: (noise >> 16) as u32,
-            kept: (noise >> 24) as u32,
+            since_fall: (noise >> 24) as u32,
             whole: (noise >> 32) as u32,
         }
     }
@@ -58,10 +58,10 @@ impl Vacancy {
             self.unchanged = 0;
         }
         if vacant < self.vacant {
-            self.kept = 0;
+            self.since_fall = 0;
         }
         (self.vacant, self.unplaced) = (vacant, unplaced);
-        for count in [&mut self.unchanged, &mut self.kept, &mut self.whole] {
+        for count in [&mut self.unchanged, &mut self.since_fall, &mut self.whole] {
             *count = count.saturating_add(1);
         }
     }
@@ -105,7 +105,7 @@ impl<I: Id> Overlay<I> {
             _ if pace.grace.is_zero() => true,
             _ if over(self.vacancy.whole, pace.grace * LONGEST) => true,
             Need::Vacant(vacant) if vacant.saturating_mul(CROWDED) <= population => {
-                over(self.vacancy.kept, pace.grace)
+                over(self.vacancy.since_fall, pace.grace)
             }
             // A newcomer does not wait longer because other members return one after the other.
             Need::Recall

@@ -1,4 +1,4 @@
-//! Accepting connections: which handshakes get a place, and the greeting of the acceptor.
+//! Accepting connections: which handshakes get a permit, and the greeting of the acceptor.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use super::close::{CloseCode, handshake_label};
 use super::frame::RefusedFrame;
 use super::greeting::{self, Greeting, GreetingError};
 use super::handshake::{GREETING_PRIORITY, Handshake, Unfinished, subject_of};
-use super::places::Places;
+use super::permits::FairPermits;
 use super::warnings;
 use super::{Shared, TransportEvent};
 
 /// Accept connections until the endpoint is closed. While the transport stops, accept them only to
 /// tell the diallers so. This loop waits for no handshake.
 ///
-/// Once half of the places are taken, the rest are for diallers that prove that they receive at the
-/// address from which they seem to send. So a dialler with invented addresses cannot take all
-/// places. Nor can one address while others want places ([`Places`]).
+/// Once half of the permits are taken, the rest are for diallers that prove that they receive at
+/// the address from which they seem to send. So a dialler with invented addresses cannot take all
+/// permits. Nor can one address while others want permits ([`FairPermits`]).
 pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
-    let handshakes = Places::new(shared.limits.handshakes);
+    let handshakes = FairPermits::new(shared.limits.handshakes);
     while let Some(incoming) = endpoint.accept().await {
         let is_crowded = handshakes.taken() >= shared.limits.handshakes.div_ceil(2);
         if is_crowded && !incoming.remote_address_validated() {
@@ -31,7 +31,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
             continue;
         }
         let address = incoming.remote_address();
-        let Some(place) = handshakes.take(network(address)) else {
+        let Some(permit) = handshakes.take(network(address)) else {
             shared.note_refusal(address, "busy".into());
             incoming.refuse();
             continue;
@@ -44,9 +44,9 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
                 accepted = tokio::time::timeout(limit, accept_one(&accepting, incoming)) => {
                     accepted.unwrap_or(Err("timed_out".into()))
                 }
-                () = place.lost().cancelled_owned() => Err("crowded_out".into()),
+                () = permit.lost().cancelled_owned() => Err("crowded_out".into()),
             };
-            drop(place);
+            drop(permit);
             if let Err(refusal) = accepted {
                 accepting.note_refusal(address, refusal);
             }
@@ -59,7 +59,7 @@ pub(super) async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
     }
 }
 
-/// The network whose share of the places a handshake uses: the IPv4 address, or the first 64 bits
+/// The network whose share of the permits a handshake uses: the IPv4 address, or the first 64 bits
 /// of the IPv6 address, since one host may use as many of the other 64 as it likes.
 fn network(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
@@ -69,14 +69,17 @@ fn network(address: SocketAddr) -> IpAddr {
 }
 
 /// Judge and greet one incoming connection.
-async fn accept_one(shared: &Arc<Shared>, incoming: Incoming) -> Result<(), warnings::Refusal> {
-    let label = |error: ConnectionError| warnings::Refusal::from(handshake_label(&error));
+async fn accept_one(
+    shared: &Arc<Shared>,
+    incoming: Incoming,
+) -> Result<(), warnings::HandshakeRefusal> {
+    let label = |error: ConnectionError| warnings::HandshakeRefusal::from(handshake_label(&error));
     let trust = shared.trust();
     let connection = incoming.accept().map_err(label)?.await.map_err(label)?;
     let mut guard = Unfinished(Some(connection.clone()));
     let (subject, chain) = subject_of(&connection).ok_or("not_a_peer")?;
     let (id, name) = (subject.id, subject.name.clone());
-    let refused = |label| warnings::Refusal {
+    let refused = |label| warnings::HandshakeRefusal {
         label,
         peer: Some((id, name.clone())),
     };

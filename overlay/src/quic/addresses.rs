@@ -39,7 +39,7 @@ pub(super) struct OwnAddresses {
     /// The addresses that were there at some look.
     once: BTreeSet<IpAddr>,
     /// The addresses that the log has reported as gone.
-    told: BTreeSet<IpAddr>,
+    reported_gone: BTreeSet<IpAddr>,
     /// Addresses that a link has come to while they were missing. No interface has them and they
     /// work all the same, as behind a transparent proxy, so they are not missed.
     foreign: BTreeSet<IpAddr>,
@@ -102,7 +102,7 @@ impl OwnAddresses {
     /// The advertised addresses that are gone. Behind an address translator an advertised address
     /// was never there, and is not missed.
     pub(super) fn gone_of(&self, advertised: &[SocketAddr]) -> Vec<SocketAddr> {
-        let is_gone = |at: &&SocketAddr| self.told.contains(&at.ip().to_canonical());
+        let is_gone = |at: &&SocketAddr| self.reported_gone.contains(&at.ip().to_canonical());
         advertised.iter().filter(is_gone).copied().collect()
     }
 }
@@ -137,7 +137,7 @@ impl Shared {
         let advertised = self.advertised.addresses();
         let said = advertised.iter().map(|at| at.ip().to_canonical());
         let gone = own.look(now, &used, &said.collect(), is_own);
-        for ip in gone.difference(&own.told) {
+        for ip in gone.difference(&own.reported_gone) {
             let is_advertised = advertised.iter().any(|at| at.ip().to_canonical() == *ip);
             match is_advertised {
                 true => tracing::warn!(
@@ -153,7 +153,7 @@ impl Shared {
                 self.doubt(peer);
             }
         }
-        own.told = gone;
+        own.reported_gone = gone;
     }
 
     /// Note the address of the peer at the other end of its current link. A peer that advertises no

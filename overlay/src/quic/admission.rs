@@ -18,9 +18,9 @@ use quinn::{Connection, SendStream};
 use tokio::sync::oneshot;
 
 use super::close::{CloseCode, DialError};
-use super::greeting::{self, Fingerprint, Greeting, Hello, Refusal};
+use super::greeting::{self, AdmissionRefusal, Fingerprint, Greeting, Hello};
 use super::handshake::{GREETING_PRIORITY, said_addresses, seen, subject_of};
-use super::life::Places;
+use super::life::ProcessAddresses;
 use super::link::Question;
 use super::peer::Link;
 use super::{Shared, TransportEvent, tls};
@@ -32,7 +32,7 @@ const MAX_PROBES: usize = 4;
 
 /// The decision about a greeted connection.
 #[derive(Debug, Clone)]
-pub(super) struct Judged {
+pub(super) struct AdmissionDecision {
     /// The link of the peer that stood at that time.
     pub(super) holder: Option<Arc<Link>>,
     /// Whether the process of that link is gone, or has to end.
@@ -45,7 +45,7 @@ impl Shared {
         self: &Arc<Self>,
         arrival: &Arc<Link>,
         hello: &Hello,
-    ) -> Result<Judged, Refusal> {
+    ) -> Result<AdmissionDecision, AdmissionRefusal> {
         let (peer, greeter) = (arrival.peer, arrival.greeter());
         let newest = self.life.newest(peer);
         let entry = self.table.find(peer);
@@ -77,12 +77,12 @@ impl Shared {
             }
         }
         let admitted = |replaces| {
-            Ok(Judged {
+            Ok(AdmissionDecision {
                 holder: standing.clone(),
                 replaces,
             })
         };
-        let places = at.map(|holder| Places {
+        let addresses = at.map(|holder| ProcessAddresses {
             holder,
             greeter: seen(&arrival.connection),
         });
@@ -90,26 +90,26 @@ impl Shared {
             Admission::Admitted => admitted(false),
             Admission::Replaces => admitted(true),
             Admission::Displaces => {
-                self.note_duplicate(arrival, places, "the newer one stays, the other ends");
+                self.note_duplicate(arrival, addresses, "the newer one stays, the other ends");
                 admitted(true)
             }
             Admission::Outdated => {
                 self.metrics.lives_outdated.increment(1);
                 let lives_at = None;
-                Err(Refusal { newest, lives_at })
+                Err(AdmissionRefusal { newest, lives_at })
             }
             Admission::Refused | Admission::Asks => {
-                self.note_duplicate(arrival, places, "the one that is linked stays");
+                self.note_duplicate(arrival, addresses, "the one that is linked stays");
                 let lives_at = at;
-                Err(Refusal { newest, lives_at })
+                Err(AdmissionRefusal { newest, lives_at })
             }
         }
     }
 
     /// Note that two processes of one identity exist: count them, and log their addresses.
-    fn note_duplicate(&self, arrival: &Link, places: Option<Places>, outcome: &str) {
+    fn note_duplicate(&self, arrival: &Link, addresses: Option<ProcessAddresses>, outcome: &str) {
         self.metrics.duplicates.increment(1);
-        let Some(Places { holder, greeter }) = places else {
+        let Some(ProcessAddresses { holder, greeter }) = addresses else {
             return;
         };
         if self.life.is_to_be_told(arrival.peer, self.now()) {
@@ -229,8 +229,12 @@ impl Shared {
     }
 
     /// `from` does not admit this process, or shows it a newer life: act on that.
-    pub(super) async fn on_refusal(self: &Arc<Self>, from: PeerId, refusal: Refusal) -> DialError {
-        let Refusal { newest, lives_at } = refusal;
+    pub(super) async fn on_refusal(
+        self: &Arc<Self>,
+        from: PeerId,
+        refusal: AdmissionRefusal,
+    ) -> DialError {
+        let AdmissionRefusal { newest, lives_at } = refusal;
         let own = self.life.own();
         let greeter = Greeter {
             boot: own.boot,
@@ -285,7 +289,7 @@ impl Shared {
         &self,
         say: &mut SendStream,
         connection: &Connection,
-        refusal: Refusal,
+        refusal: AdmissionRefusal,
     ) {
         let code = match refusal.lives_at {
             Some(_) => CloseCode::Duplicate,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use quinn::{Connection, Endpoint, VarInt};
 use tokio::runtime::Handle;
 
-use super::limits::Limits;
+use super::limits::TransportLimits;
 use super::metrics::Metrics;
 use super::tls::{self, SERVER_NAME};
 use super::{BindError, Identity, endpoint};
@@ -36,7 +36,7 @@ impl Bare {
     pub fn bind(
         address: SocketAddr,
         identity: &Identity,
-        limits: &Limits,
+        limits: &TransportLimits,
     ) -> Result<Self, BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let tls = tls::configs(identity)?;

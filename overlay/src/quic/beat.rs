@@ -42,8 +42,8 @@ pub(super) async fn read(shared: Arc<Shared>, peer: Arc<Peer>, link: Arc<Link>) 
     while let Ok(datagram) = link.connection.read_datagram().await {
         match body_of(&datagram) {
             Ok(body) => {
-                let (class, held) = (PlainClass::Maintenance, body.len());
-                stream::deliver(&shared, &peer, &link, class, body, held).await;
+                let (class, frame_bytes) = (PlainClass::Maintenance, body.len());
+                stream::deliver(&shared, &peer, &link, class, body, frame_bytes).await;
             }
             Err(refused) => shared.metrics.frame_refused(refused),
         }

@@ -2,7 +2,7 @@
 
 use metrics::Unit;
 
-use super::words;
+use super::explanations;
 use crate::registry;
 
 /// The classes of frames: see [`PlainClass`](super::PlainClass).
@@ -37,7 +37,7 @@ registry! {
     Counter RETRIED = "binomesh_transport_handshakes_retried_total"
         "incoming handshakes that had to prove their address first, as half of the places for handshakes were taken";
     Counter HANDSHAKES_FAILED = "binomesh_transport_handshake_failures_total"
-        { "reason": words::REASONS }
+        { "reason": explanations::REASONS }
         "handshakes, incoming and outgoing, that gave no link, and peers that could not be dialled; a reason is in the words of the side that refuses";
     Counter DUPLICATES = "binomesh_transport_duplicates_total"
         "connections of a second process with the identity of a linked one";

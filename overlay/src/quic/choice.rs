@@ -48,7 +48,7 @@ pub(super) struct Ends {
 
 /// The connections that one side takes for gone; the other side then takes them for gone, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Gone {
+pub(super) struct GoneConnections {
     /// The newest connection dialled by the *other* side that has ended at this side, or
     /// that this side doubts.
     pub(super) ended: Option<EndedDial>,
@@ -56,7 +56,7 @@ pub(super) struct Gone {
     pub(super) given_up: u64,
 }
 
-impl Gone {
+impl GoneConnections {
     /// Whether this covers `dial`, as seen by the side that hears this. `boot` is the boot of that
     /// side.
     const fn covers(self, boot: u64, dial: Dial) -> bool {
@@ -84,9 +84,9 @@ pub(super) enum Choice {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BothGone {
     /// By the word of this side.
-    pub(super) said: Gone,
+    pub(super) said: GoneConnections,
     /// By the word of the peer.
-    pub(super) heard: Gone,
+    pub(super) heard: GoneConnections,
 }
 
 /// Choose between a new connection and the current one, both of the linked life. `boot` is the
@@ -113,12 +113,12 @@ mod tests {
     use super::*;
     use Direction::{Incoming, Outgoing};
 
-    const NOTHING: Gone = Gone {
+    const NOTHING: GoneConnections = GoneConnections {
         ended: None,
         given_up: 0,
     };
 
-    fn gone(said: Gone, heard: Gone) -> BothGone {
+    fn gone(said: GoneConnections, heard: GoneConnections) -> BothGone {
         BothGone { said, heard }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             (Some((6, 9)), Choice::Stays),
             (Some((8, 9)), Choice::Stays),
         ] {
-            let heard = Gone { ended, ..NOTHING };
+            let heard = GoneConnections { ended, ..NOTHING };
             let chosen = choose(ends(3, 2), 8, theirs, mine, gone(NOTHING, heard));
             assert_eq!(chosen, expected, "{ended:?}");
         }
@@ -193,11 +193,11 @@ mod tests {
                 for new in [Outgoing, Incoming] {
                     let (current, new) = (dial(current, 5), dial(new, 6));
                     let doubt = match current.direction {
-                        Outgoing => Gone {
+                        Outgoing => GoneConnections {
                             given_up: 5,
                             ..NOTHING
                         },
-                        Incoming => Gone {
+                        Incoming => GoneConnections {
                             ended: Some((8, 5)),
                             ..NOTHING
                         },
@@ -214,11 +214,11 @@ mod tests {
     /// Both doubt the link, and both dial: the doubts do not concern the new connections.
     #[test]
     fn of_two_dials_beside_a_link_in_doubt_both_ends_keep_the_same_one() {
-        let doubt = Gone {
+        let doubt = GoneConnections {
             ended: None,
             given_up: 5,
         };
-        let same = Gone {
+        let same = GoneConnections {
             ended: Some((8, 5)),
             given_up: 0,
         };

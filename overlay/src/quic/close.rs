@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use quinn::{Connection, ConnectionError, VarInt};
 
+use super::explanations;
 use super::frame::RefusedFrame;
-use super::words;
 use crate::PeerId;
 
 /// The code with which a connection is closed.
@@ -129,11 +129,11 @@ pub enum DialError {
     },
     /// This node did not accept the other side's certificate: the metric label of
     /// the cause.
-    #[error("its certificate is refused: {}", words::of(.0))]
+    #[error("its certificate is refused: {}", explanations::of(.0))]
     Certificate(&'static str),
     /// The other side did not accept this node's certificate: the metric label of
     /// the cause.
-    #[error("it refuses this node's certificate: {}", words::of(.0))]
+    #[error("it refuses this node's certificate: {}", explanations::of(.0))]
     OwnCertificate(&'static str),
     /// The other side speaks another protocol version.
     #[error("it speaks another protocol version")]
@@ -198,9 +198,9 @@ impl DialError {
     /// The advice for an operator.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::OwnCertificate(label) => words::own_remedy(label),
-            Self::OldBoot => words::OLD_BOOT_REMEDY,
-            other => words::remedy(other.label()),
+            Self::OwnCertificate(label) => explanations::own_remedy(label),
+            Self::OldBoot => explanations::OLD_BOOT_REMEDY,
+            other => explanations::remedy(other.label()),
         }
     }
 

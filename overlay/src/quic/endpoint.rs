@@ -12,15 +12,15 @@ use quinn_proto::HashedConnectionIdGenerator;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::limits::{
-    ACK_DELAY, CONNECTION_WINDOW, INCOMING_BYTES, INITIAL_RTT, INITIAL_WINDOW, Limits, SEND_WINDOW,
-    SOCKET_BUFFER, STREAM_WINDOW,
+    ACK_DELAY, CONNECTION_WINDOW, INCOMING_BYTES, INITIAL_RTT, INITIAL_WINDOW, SEND_WINDOW,
+    SOCKET_BUFFER, STREAM_WINDOW, TransportLimits,
 };
 use super::metrics::Metrics;
 use super::tls::TlsConfigs;
 use super::{BindError, beat};
 
 /// The settings of QUIC connections.
-fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
+fn transport(limits: &TransportLimits) -> Result<Arc<TransportConfig>, BindError> {
     let mut cubic = CubicConfig::default();
     cubic.initial_window(INITIAL_WINDOW);
     let idle = IdleTimeout::try_from(limits.idle_timeout)
@@ -48,14 +48,20 @@ fn transport(limits: &Limits) -> Result<Arc<TransportConfig>, BindError> {
 }
 
 /// The settings of the dialling side.
-pub(super) fn client(tls: &TlsConfigs, limits: &Limits) -> Result<ClientConfig, BindError> {
+pub(super) fn client(
+    tls: &TlsConfigs,
+    limits: &TransportLimits,
+) -> Result<ClientConfig, BindError> {
     let mut client = ClientConfig::new(tls.client.clone());
     client.transport_config(transport(limits)?);
     Ok(client)
 }
 
 /// The settings of the accepting side.
-pub(super) fn server(tls: &TlsConfigs, limits: &Limits) -> Result<ServerConfig, BindError> {
+pub(super) fn server(
+    tls: &TlsConfigs,
+    limits: &TransportLimits,
+) -> Result<ServerConfig, BindError> {
     let mut server = ServerConfig::with_crypto(tls.server.clone());
     server
         .transport_config(transport(limits)?)
@@ -74,7 +80,7 @@ pub(super) fn bind(
     address: SocketAddr,
     node_secret: &[u8; 32],
     tls: &TlsConfigs,
-    limits: &Limits,
+    limits: &TransportLimits,
     metrics: &Metrics,
 ) -> Result<Endpoint, BindError> {
     let reset = blake3::derive_key("binomesh 2025 stateless reset", node_secret);

@@ -20,11 +20,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::TransportEvent;
-use super::limits::{Limits, MAINTENANCE_EVENT_BYTES};
-use super::room::Room;
+use super::budget::ByteBudget;
+use super::limits::{MAINTENANCE_EVENT_BYTES, TransportLimits};
 
 /// The place of an event among the others.
-pub(super) enum Order<'a> {
+pub(super) enum EventPriority<'a> {
     /// After all earlier events.
     Plain,
     /// After all earlier events; it is about this peer's link.
@@ -99,7 +99,7 @@ pub struct Events {
     urgent: Queue,
     others: Queue,
     /// The first of the other events, while urgent ones have to come before it.
-    held: Option<Waiting>,
+    deferred: Option<Waiting>,
     /// How many urgent events were taken.
     taken: u64,
     was_urgent: bool,
@@ -137,12 +137,13 @@ impl Events {
         {
             return Some(self.take_urgent(waiting));
         }
-        if self.held.is_none() {
-            self.held = ask(&mut self.others);
+        if self.deferred.is_none() {
+            self.deferred = ask(&mut self.others);
         }
         let taken = self.taken;
-        let is_due = |held: &mut Waiting| held.turn.as_ref().is_none_or(|t| t.after <= taken);
-        if let Some(waiting) = self.held.take_if(is_due) {
+        let is_due =
+            |deferred: &mut Waiting| deferred.turn.as_ref().is_none_or(|t| t.after <= taken);
+        if let Some(waiting) = self.deferred.take_if(is_due) {
             self.was_urgent = false;
             return Some(waiting.event);
         }
@@ -158,17 +159,17 @@ impl Events {
 
     fn has_ended(&self) -> bool {
         let is_over = |queue: &Queue| queue.is_closed() && queue.is_empty();
-        self.held.is_none() && is_over(&self.urgent) && is_over(&self.others)
+        self.deferred.is_none() && is_over(&self.urgent) && is_over(&self.others)
     }
 }
 
 /// The sending end of the events, for the transport.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct EventSender {
     urgent: Lane,
     others: Lane,
     /// How many urgent events were sent.
-    told: AtomicU64,
+    urgent_sent: AtomicU64,
 }
 
 /// The sending end of a queue.
@@ -176,32 +177,32 @@ pub(super) struct Telling {
 struct Lane {
     /// Bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
-    room: Room,
+    room: ByteBudget,
     /// The least room that an event takes: an equal share.
     least: usize,
 }
 
-pub(super) fn events(limits: &Limits) -> (Telling, Events) {
+pub(super) fn events(limits: &TransportLimits) -> (EventSender, Events) {
     let (urgent, urgent_queue) = lane(limits.events, MAINTENANCE_EVENT_BYTES);
     let (others, others_queue) = lane(limits.events, limits.event_bytes);
-    let telling = Telling {
+    let sender = EventSender {
         urgent,
         others,
-        told: AtomicU64::new(0),
+        urgent_sent: AtomicU64::new(0),
     };
     let events = Events {
         urgent: urgent_queue,
         others: others_queue,
-        held: None,
+        deferred: None,
         taken: 0,
         was_urgent: false,
     };
-    (telling, events)
+    (sender, events)
 }
 
 fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
     let (sender, queue) = mpsc::unbounded_channel();
-    let room = Room::new(bytes);
+    let room = ByteBudget::new(bytes);
     let least = (room.most() as usize).div_ceil(events.max(1));
     let lane = Lane {
         queue: sender,
@@ -211,38 +212,40 @@ fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
     (lane, queue)
 }
 
-impl Telling {
+impl EventSender {
     /// Send an event. It waits for its turn and for room, which is counted; once stopped, it is
     /// sent only if it need not wait.
-    pub(super) async fn tell(
+    pub(super) async fn send(
         &self,
         event: TransportEvent,
         bytes: usize,
-        order: Order<'_>,
+        priority: EventPriority<'_>,
         waits: &Counter,
         stop: &CancellationToken,
     ) {
-        let is_urgent = matches!(order, Order::Urgent(_));
+        let is_urgent = matches!(priority, EventPriority::Urgent(_));
         let lane = if is_urgent {
             &self.urgent
         } else {
             &self.others
         };
         let bytes = bytes.max(lane.least);
-        let is_due = match &order {
-            Order::Urgent(links) => links.are_taken(),
-            Order::Plain | Order::Link(_) => true,
+        let is_due = match &priority {
+            EventPriority::Urgent(links) => links.are_taken(),
+            EventPriority::Plain | EventPriority::Link(_) => true,
         };
-        let turn = match &order {
-            Order::Link(links) => Some(Turn::begin(links, self.told.load(Ordering::Acquire))),
-            Order::Plain | Order::Urgent(_) => None,
+        let turn = match &priority {
+            EventPriority::Link(links) => {
+                Some(Turn::begin(links, self.urgent_sent.load(Ordering::Acquire)))
+            }
+            EventPriority::Plain | EventPriority::Urgent(_) => None,
         };
         let mut room = is_due.then(|| lane.room.try_take(bytes)).flatten();
         if room.is_none() {
             waits.increment(1);
             room = tokio::select! {
                 biased;
-                room = lane.wait(bytes, &order) => room,
+                room = lane.wait(bytes, &priority) => room,
                 () = stop.cancelled() => None,
             };
         }
@@ -250,7 +253,7 @@ impl Telling {
         if is_urgent {
             // Count before the event can be seen: a link event that reads the count stays behind
             // all urgent events that are there.
-            self.told.fetch_add(1, Ordering::AcqRel);
+            self.urgent_sent.fetch_add(1, Ordering::AcqRel);
         }
         let waiting = Waiting {
             event,
@@ -264,8 +267,12 @@ impl Telling {
 
 impl Lane {
     /// Wait for the event's turn, and then for room.
-    async fn wait(&self, bytes: usize, order: &Order<'_>) -> Option<OwnedSemaphorePermit> {
-        let Order::Urgent(links) = order else {
+    async fn wait(
+        &self,
+        bytes: usize,
+        priority: &EventPriority<'_>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let EventPriority::Urgent(links) = priority else {
             return self.room.take(bytes).await;
         };
         loop {
@@ -294,20 +301,20 @@ mod tests {
 
     /// Both ends of the events, and the count of one peer.
     struct Bed {
-        telling: Telling,
+        sender: EventSender,
         events: Events,
         links: LinkEvents,
         stop: CancellationToken,
     }
 
     fn bed(events: usize) -> Bed {
-        let limits = Limits {
+        let limits = TransportLimits {
             events,
-            ..Limits::default()
+            ..TransportLimits::default()
         };
-        let (telling, events) = super::events(&limits);
+        let (sender, events) = super::events(&limits);
         Bed {
-            telling,
+            sender,
             events,
             links: LinkEvents::default(),
             stop: CancellationToken::new(),
@@ -343,17 +350,17 @@ mod tests {
     impl Bed {
         /// Returns whether there was room.
         async fn tell(&self, event: TransportEvent) -> bool {
-            let order = match &event {
+            let priority = match &event {
                 TransportEvent::Received { class, .. } if *class == PlainClass::Maintenance => {
-                    Order::Urgent(&self.links)
+                    EventPriority::Urgent(&self.links)
                 }
                 TransportEvent::LinkUp { .. } | TransportEvent::LinkDown { .. } => {
-                    Order::Link(&self.links)
+                    EventPriority::Link(&self.links)
                 }
-                _ => Order::Plain,
+                _ => EventPriority::Plain,
             };
             let waits = Counter::noop();
-            let told = self.telling.tell(event, 1, order, &waits, &self.stop);
+            let told = self.sender.send(event, 1, priority, &waits, &self.stop);
             let mut told = pin!(told);
             futures_util::poll!(told.as_mut()).is_ready()
         }
@@ -390,10 +397,10 @@ mod tests {
         {
             // The host has not taken the link's event yet.
             let waits = Counter::noop();
-            let order = Order::Urgent(&bed.links);
+            let priority = EventPriority::Urgent(&bed.links);
             let told = bed
-                .telling
-                .tell(maintenance(1), 1, order, &waits, &bed.stop);
+                .sender
+                .send(maintenance(1), 1, priority, &waits, &bed.stop);
             let mut told = pin!(told);
             for expected in [packet(0), UP] {
                 assert!(futures_util::poll!(told.as_mut()).is_pending());
@@ -438,15 +445,13 @@ mod tests {
         let bed = bed(64);
         bed.tell_all([maintenance(0), packet(0), DOWN]).await;
         let Bed {
-            telling,
-            mut events,
-            ..
+            sender, mut events, ..
         } = bed;
         {
             let mut next = pin!(events.recv());
             assert!(futures_util::poll!(next.as_mut()).is_ready());
         }
-        drop(telling);
+        drop(sender);
         assert_eq!(events.recv().await, Some(packet(0)));
         assert_eq!(events.recv().await, Some(DOWN));
         assert_eq!(events.recv().await, None);
@@ -459,12 +464,14 @@ mod tests {
             let mut events = bed.events;
             let host = tokio::spawn(async move { events.recv().await });
             tokio::task::yield_now().await;
-            let order = match event == maintenance(1) {
-                true => Order::Urgent(&bed.links),
-                false => Order::Plain,
+            let priority = match event == maintenance(1) {
+                true => EventPriority::Urgent(&bed.links),
+                false => EventPriority::Plain,
             };
             let waits = Counter::noop();
-            let told = bed.telling.tell(event.clone(), 1, order, &waits, &bed.stop);
+            let told = bed
+                .sender
+                .send(event.clone(), 1, priority, &waits, &bed.stop);
             told.await;
             let told = tokio::time::timeout(Duration::from_secs(10), host).await;
             assert_eq!(told.expect("woken").expect("no panic"), Some(event));

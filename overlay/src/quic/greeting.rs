@@ -25,7 +25,7 @@ use quinn::{RecvStream, SendStream};
 use serde::{Deserialize, Serialize};
 
 use super::book::ADDRESSES_MAX;
-use super::choice::Gone;
+use super::choice::GoneConnections;
 use super::metrics_address::MetricsAddress;
 use super::notary::Notary;
 use crate::lives::BOOT_MAX;
@@ -49,7 +49,7 @@ pub(super) struct Hello {
     pub(super) attempt: u64,
     /// The connections that the greeter takes for gone. A new link wins against them, even if the
     /// other side still takes them for alive.
-    pub(super) gone: Gone,
+    pub(super) gone: GoneConnections,
     /// The addresses at which the greeter can be dialled. If there are none, it is dialled where it
     /// is seen.
     pub(super) addresses: Vec<SocketAddr>,
@@ -78,7 +78,7 @@ pub(super) type Fingerprint = [u8; 16];
 
 /// The reason why a process is not admitted, or has to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct AdmissionRefusal {
     /// The newest proven life of its identity that the refuser knows, and its statement.
     pub(super) newest: Option<(u64, Bytes)>,
     /// The address of another process of its identity, which lives.
@@ -120,7 +120,7 @@ pub(super) enum Greeting {
     /// sender.
     Answer(Fingerprint, bool),
     /// The process that reads this is not admitted, or has to end.
-    Refusal(Refusal),
+    Refusal(AdmissionRefusal),
     /// Which process is there, and is the connection with this fingerprint its own?
     Probe(Fingerprint),
     /// The reply to a probe: the Hello of the process, and whether the connection is its own.

@@ -12,15 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::book::{ADDRESSES_MAX, Contact, is_dialable};
-use super::choice::{BothGone, Direction, Gone};
+use super::choice::{BothGone, Direction, GoneConnections};
 use super::close::{CloseCode, DialError};
-use super::greeting::{Farewell, Greeting, Hello, Refusal};
+use super::greeting::{AdmissionRefusal, Farewell, Greeting, Hello};
 use super::identity::{Subject, valid_for};
 use super::life::Entered;
 use super::limits::LARGE_STREAMS;
 use super::link::{self, Greeted, MAX_QUESTIONS};
 use super::metrics_address::MetricsWord;
-use super::peer::{Link, Peer, Standing, Unsettled};
+use super::peer::{ConnectionRole, Link, Peer, Unsettled};
 use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
@@ -38,7 +38,7 @@ pub(super) struct Handshake {
     pub(super) direction: Direction,
     pub(super) attempt: u64,
     /// The connections that this node called gone in its greeting.
-    pub(super) said: Gone,
+    pub(super) said: GoneConnections,
     /// The version of this node's trust when TLS began.
     pub(super) trust: u64,
     /// The life of this process by its own greeting.
@@ -137,7 +137,7 @@ impl Handshake {
 /// Why a greeted connection does not become a link.
 enum Unadmitted {
     NoRoom,
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
 }
 
 /// Judge the process of a connection, and give the connection its place. `said` are the connections
@@ -145,21 +145,21 @@ enum Unadmitted {
 async fn settle(
     shared: &Arc<Shared>,
     link: &Arc<Link>,
-    said: Gone,
+    said: GoneConnections,
     hello: &Hello,
 ) -> Result<(Arc<Peer>, Option<CancellationToken>), Unadmitted> {
     for _ in 0..JUDGEMENTS {
-        let judged = shared.judge_arrival(link, hello).await;
-        let judged = judged.map_err(Unadmitted::Refused)?;
+        let decision = shared.judge_arrival(link, hello).await;
+        let decision = decision.map_err(Unadmitted::Refused)?;
         let peer = shared.enter(link.peer).ok_or(Unadmitted::NoRoom)?;
         let boot = shared.life.boot();
         let heard = hello.gone;
         let gone = BothGone { said, heard };
-        let standing = peer.register(shared.me, boot, link, gone, &judged);
+        let standing = peer.register(shared.me, boot, link, gone, &decision);
         let after = match standing {
             Err(Unsettled::Removed | Unsettled::Changed) => continue,
-            Ok(Standing::Current(after)) => after,
-            Ok(Standing::Superfluous) => {
+            Ok(ConnectionRole::Current(after)) => after,
+            Ok(ConnectionRole::Superfluous) => {
                 shared.metrics.replaced_links.increment(1);
                 link.start_drain(Farewell::Replaced);
                 None
@@ -235,8 +235,8 @@ impl Shared {
     }
 
     /// The connections to this peer that are gone: the ended ones, and a link in doubt.
-    fn gone(&self, peer: PeerId) -> Gone {
-        let mut gone = Gone {
+    fn gone(&self, peer: PeerId) -> GoneConnections {
+        let mut gone = GoneConnections {
             ended: self.book().ended(peer),
             given_up: 0,
         };

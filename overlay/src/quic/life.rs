@@ -262,7 +262,7 @@ fn fingerprint(connection: &Connection) -> Fingerprint {
 
 /// The addresses of two processes of one identity, for the log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct ProcessAddresses {
     pub(super) holder: SocketAddr,
     pub(super) greeter: SocketAddr,
 }

@@ -11,12 +11,12 @@ pub(super) const CONTROL_FRAME: usize = 64 << 10;
 /// quarter is left to maintenance and control.
 pub(super) const LARGE_STREAMS: usize = 2;
 /// Bytes of maintenance frames that wait for the host; they do not wait behind other frames. When
-/// full, readers wait as for [`Limits::event_bytes`]. A guess: sixteen of the longest frames,
-/// thousands of the usual ones. With less a burst of many peers holds up their links.
+/// full, readers wait as for [`TransportLimits::event_bytes`]. A guess: sixteen of the longest
+/// frames, thousands of the usual ones. With less a burst of many peers holds up their links.
 pub(super) const MAINTENANCE_EVENT_BYTES: usize = 1 << 20;
 /// Bytes that incoming handshakes may have sent before they are answered; more are dropped. A
-/// guess: 16 KiB for each of [`Limits::incoming`], more than the first packets of any handshake.
-/// With less the dials of a crowd are repeated.
+/// guess: 16 KiB for each of [`TransportLimits::incoming`], more than the first packets of any
+/// handshake. With less the dials of a crowd are repeated.
 pub(super) const INCOMING_BYTES: u64 = 16 << 20;
 /// The UDP socket buffers requested from the kernel. 4 MiB: the kernel's default loses thousands of
 /// packets per GiB.
@@ -29,19 +29,22 @@ pub(super) const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window, so that the
 /// receiver's window is the effective limit, and packets cannot use up the sender's first.
 pub(super) const SEND_WINDOW: u64 = 5 << 19;
-/// The first congestion window. 256 KiB: the design's figure, for a LAN.
+/// The first congestion window. 256 KiB, a guess for a LAN: what 1 Gbit/s carries in 2 ms. If it is
+/// too large, the first burst of a link loses packets; if it is too small, long messages start
+/// slowly.
 pub(super) const INITIAL_WINDOW: u64 = 256 << 10;
 /// How long a peer may delay an acknowledgement for other data to travel with. Every wait is a
 /// timer and a wake-up on both sides of an idle link, so it is short. QUIC's default of 25 ms would
 /// also delay the repair of a lost short message. A guess: longer than a receipt takes. If it is
 /// too short, idle links wake their hosts once more for each message.
 pub(super) const ACK_DELAY: Duration = Duration::from_millis(5);
-/// The RTT that is assumed before the first sample. 50 ms: the design's figure.
+/// The RTT that is assumed before the first sample. 50 ms, a guess: RFC 9002 suggests 333 ms, for
+/// the Internet. In a cluster that would only delay the repair of a lost first packet.
 pub(super) const INITIAL_RTT: Duration = Duration::from_millis(50);
 
 /// The bounds of a transport. Each says what happens when it is reached.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct TransportLimits {
     /// Links at once, draining ones too. Further peers are refused as busy; peers that are linked
     /// already have room up to twice as many. A guess: in a binomial graph of 2^20 nodes a node has
     /// degree 39, a parent has 16 children more, and the sibling tree adds a few links.
@@ -53,7 +56,8 @@ pub struct Limits {
     /// Peers that have a link, a claim, a dial or waiting frames; a send to one more fails. A
     /// guess: four times the links.
     pub peers: usize,
-    /// Known contacts; old hearsay makes room for new ones. 8,192: the design's bound.
+    /// Known contacts; old hearsay makes room for new ones. 8,192, a guess: twice `peers`, so that
+    /// the addresses of peers without a link stay known.
     pub contacts: usize,
     /// Contacts that a stream remembers as told; the one unused for longest is told again. A guess:
     /// more than a node introduces to one peer in an epoch. With fewer the same contacts travel
@@ -94,7 +98,7 @@ pub struct Limits {
     /// frame shorter than an equal share takes that share. When full, readers wait as for `events`.
     /// A guess: two of the longest frames.
     pub event_bytes: usize,
-    /// Unanswered handshakes in quinn; more are ignored. 1,024: the design's bound.
+    /// Unanswered handshakes in quinn; more are ignored. 1,024, a guess: as many as `links`.
     pub incoming: usize,
     /// Handshakes in progress in each direction. Of more incoming ones some are refused: an address
     /// with fewer handshakes than another takes the place of the other's oldest one. More outgoing
@@ -107,7 +111,8 @@ pub struct Limits {
     /// greets. A holder that stays silent is presumed dead. At most a quarter of
     /// `handshake_timeout` is used, as the greeter waits meanwhile. A guess: about a beat.
     pub answer_timeout: Duration,
-    /// How long a link may take to drain. 5 s: the design's bound.
+    /// How long a link may take to drain. 5 s, a guess: as long as a handshake may take. If it is
+    /// shorter, a slow peer loses the last frames of a link.
     pub drain_timeout: Duration,
     /// A node that stops does not wait for a peer from which no packet has come for this long: a
     /// live peer acknowledges the goodbye within a round trip. A guess: longer than a process is
@@ -123,14 +128,14 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// The first pause between dials of a claimed peer. A guess.
     pub redial_first: Duration,
-    /// The longest pause between dials. 5 s: the design's bound on probing.
+    /// The longest pause between dials. 5 s, as between probes: see *Timers* in `docs/protocol.md`.
     pub redial_max: Duration,
     /// Streams that a peer may have open; it waits to open more. A guess: one per class, and more
     /// large ones than the connection window holds.
     pub uni_streams: u32,
 }
 
-impl Limits {
+impl TransportLimits {
     /// How long the assembly of a body of `bytes` bytes may take.
     pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
         let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
@@ -164,7 +169,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for TransportLimits {
     fn default() -> Self {
         Self {
             links: 1024,
@@ -206,12 +211,12 @@ mod tests {
 
     #[test]
     fn a_longer_body_may_take_longer_to_assemble() {
-        let limits = Limits::default();
+        let limits = TransportLimits::default();
         for (bytes, seconds) in [(0, 30), (64 << 10, 31), (16 << 20, 286)] {
             let time = limits.assembly_time(bytes);
             assert_eq!(time, Duration::from_secs(seconds), "{bytes}");
         }
-        let endless = Limits {
+        let endless = TransportLimits {
             assembly_timeout: Duration::MAX,
             ..limits
         };

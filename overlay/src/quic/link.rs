@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::beat;
 use super::close::{CloseCode, DownReason};
-use super::events::Order;
+use super::events::EventPriority;
 use super::frame::{PlainClass, RefusedFrame};
 use super::greeting::{self, Farewell, Fingerprint, Greeting, GreetingError};
 use super::handshake;
@@ -89,7 +89,7 @@ pub(super) async fn run(shared: Arc<Shared>, greeted: Greeted) {
         farewell: Parting::default(),
         refused: None,
         drain: None,
-        need: Need::default(),
+        need: LinkDemand::default(),
     };
     if let Some(ack) = ack {
         watch.say(ack).await;
@@ -134,13 +134,17 @@ pub(super) async fn report(shared: &Arc<Shared>, peer: &Arc<Peer>) {
             shared.metrics.links.decrement(1);
             shared.metrics.links_down.increment(1);
             let event = TransportEvent::LinkDown { peer: id, reason };
-            shared.emit_in(Order::Link(&peer.told), event, 0).await;
+            shared
+                .emit_with(EventPriority::Link(&peer.link_events), event, 0)
+                .await;
         }
         if let Some((boot, _)) = linked {
             shared.metrics.links.increment(1);
             shared.metrics.links_up.increment(1);
             let event = TransportEvent::LinkUp { peer: id, boot };
-            shared.emit_in(Order::Link(&peer.told), event, 0).await;
+            shared
+                .emit_with(EventPriority::Link(&peer.link_events), event, 0)
+                .await;
         }
         *reported = linked;
     }
@@ -183,14 +187,14 @@ impl Parting {
 
 /// Which sides need the link, as far as they have said.
 #[derive(Debug)]
-struct Need {
+struct LinkDemand {
     frames: u64,
     quiet: bool,
     said: bool,
     heard: bool,
 }
 
-impl Default for Need {
+impl Default for LinkDemand {
     fn default() -> Self {
         Self {
             frames: 0,
@@ -226,7 +230,7 @@ struct Watch {
     farewell: Parting,
     refused: Option<RefusedFrame>,
     drain: Option<Drain>,
-    need: Need,
+    need: LinkDemand,
 }
 
 impl Watch {

@@ -5,8 +5,8 @@
 use metrics::{Counter, Gauge};
 
 use super::catalogue;
+use super::explanations;
 use super::frame::{PlainClass, RefusedFrame};
-use super::words;
 
 /// The frames and bytes of one class.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl Metrics {
         let refused = |reason: RefusedFrame| (reason, catalogue::REFUSED.with([reason.name()]));
         Self {
             classes: PlainClass::ALL.map(|class| ClassMetrics::new(class.name())),
-            handshake_failures: words::REASONS.map(failure).to_vec(),
+            handshake_failures: explanations::REASONS.map(failure).to_vec(),
             refused_frames: RefusedFrame::ALL.map(refused).to_vec(),
             dials: catalogue::DIALS.get(),
             accepted: catalogue::ACCEPTED.get(),

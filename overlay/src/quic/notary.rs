@@ -25,8 +25,8 @@ use rustls::sign::Signer;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::EndEntityCert;
 
+use super::chain_cache::{ChainCache, Failures};
 use super::identity::{Identity, Subject, valid_for};
-use super::judged::{Failures, Judged};
 use super::tls::Judge;
 use crate::PeerId;
 
@@ -76,9 +76,9 @@ pub struct Notary {
     chain: Bytes,
     judge: Judge,
     algorithms: WebPkiSupportedAlgorithms,
-    judged: Judged,
+    chains: ChainCache,
     /// The last refused chain of each signer, kept for a while.
-    refused: Judged,
+    refused: ChainCache,
     failures: Failures,
     chains_judged: u64,
 }
@@ -160,8 +160,8 @@ impl Notary {
             chain,
             judge: Judge::new(identity)?,
             algorithms: provider.signature_verification_algorithms,
-            judged: Judged::default(),
-            refused: Judged::default(),
+            chains: ChainCache::default(),
+            refused: ChainCache::default(),
             failures: Failures::default(),
             chains_judged: 0,
         })
@@ -252,7 +252,7 @@ impl Notary {
         let parts = Parts::parse(signature).ok_or(Forged::Malformed)?;
         let now = UnixTime::now().as_secs();
         let name = *blake3::hash(parts.chain).as_bytes();
-        if self.judged.has(origin, &name, now) {
+        if self.chains.has(origin, &name, now) {
             return self.check(&parts, statement);
         }
         // Check the name first, which is cheap.
@@ -274,7 +274,7 @@ impl Notary {
         let verified = judged.and_then(|()| self.check(&parts, statement));
         if verified.is_ok() {
             let until = now.saturating_add(valid_for(chain).as_secs());
-            self.judged.insert(origin, name, until);
+            self.chains.insert(origin, name, until);
         } else {
             self.failures.note(from, now);
         }

@@ -19,7 +19,8 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::Judged;
+use super::admission::AdmissionDecision;
+use super::budget::Share;
 use super::choice::{BothGone, Choice, Dial, Direction, Ends, choose};
 use super::close::{CloseCode, DownReason};
 use super::events::LinkEvents;
@@ -29,7 +30,6 @@ use super::handshake::seen;
 use super::life::Entered;
 use super::link::Question;
 use super::queue::{Full, Queue, QueueLimits};
-use super::room::Share;
 use crate::PeerId;
 use crate::lives::Greeter;
 
@@ -143,7 +143,7 @@ impl Link {
 
 /// The role of a new connection.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum ConnectionRole {
     /// The connection is the link. It writes after the token.
     Current(Option<CancellationToken>),
     /// The connection is superfluous: it drains at once.
@@ -167,7 +167,7 @@ pub(super) struct Peer {
     /// The last state that the host was told: boot and generation.
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
     /// The link events of `report` that the host has not taken yet.
-    pub(super) told: LinkEvents,
+    pub(super) link_events: LinkEvents,
     /// The room in which its large bodies are assembled.
     pub(super) assembly: Share,
     /// Ends the pause before the next dial.
@@ -260,7 +260,7 @@ impl Peer {
             id,
             state: Mutex::new(state),
             reported: tokio::sync::Mutex::new(None),
-            told: LinkEvents::default(),
+            link_events: LinkEvents::default(),
             assembly,
             retry: Notify::new(),
             decided: Notify::new(),
@@ -388,8 +388,8 @@ impl Peer {
         boot: u64,
         link: &Arc<Link>,
         gone: BothGone,
-        judged: &Judged,
-    ) -> Result<Standing, Unsettled> {
+        decision: &AdmissionDecision,
+    ) -> Result<ConnectionRole, Unsettled> {
         let mut state = self.lock();
         if state.removed {
             return Err(Unsettled::Removed);
@@ -400,12 +400,12 @@ impl Peer {
             state.set_current(Some(link.clone()));
             state.running.push(link.clone());
             self.decided.notify_waiters();
-            return Ok(Standing::Current(after));
+            return Ok(ConnectionRole::Current(after));
         };
-        let holder = judged.holder.as_ref();
+        let holder = decision.holder.as_ref();
         let was_judged = holder.is_some_and(|holder| Arc::ptr_eq(holder, &current));
         let is_same = link.boot == current.boot && (was_judged || link.is_in_place_of(&current));
-        let after = match (was_judged && judged.replaces, is_same) {
+        let after = match (was_judged && decision.replaces, is_same) {
             (true, _) => {
                 // The process behind the current link is gone, or has to end and is told so when it
                 // dials again. Nothing has to drain.
@@ -422,7 +422,7 @@ impl Peer {
                 match choose(ends, link.boot, link.dial(), current.dial(), gone) {
                     Choice::Stays => {
                         state.running.push(link.clone());
-                        return Ok(Standing::Superfluous);
+                        return Ok(ConnectionRole::Superfluous);
                     }
                     Choice::Drains => current.start_drain(Farewell::Replaced),
                     Choice::IsGone => state.give_up(&current),
@@ -433,7 +433,7 @@ impl Peer {
         };
         state.set_current(Some(link.clone()));
         state.running.push(link.clone());
-        Ok(Standing::Current(after))
+        Ok(ConnectionRole::Current(after))
     }
 
     /// Give up the claim and the waiting frames: this process begins another life.

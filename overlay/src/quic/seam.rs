@@ -11,7 +11,7 @@ use super::choice::Direction;
 use super::close::{DialError, DownReason};
 use super::frame::PlainClass;
 use super::identity::Identity;
-use super::limits::Limits;
+use super::limits::TransportLimits;
 use super::location::Location;
 use super::metrics_address::MetricsAddress;
 use crate::PeerId;
@@ -35,7 +35,7 @@ pub struct TransportConfig {
     /// A secret that outlives processes and certificates. With it peers notice a restart at once.
     pub node_secret: [u8; 32],
     /// The bounds and windows of the transport.
-    pub limits: Limits,
+    pub limits: TransportLimits,
 }
 
 /// An event of a transport. For one peer `LinkUp` and `LinkDown` alternate.

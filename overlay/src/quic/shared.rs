@@ -22,12 +22,12 @@ use super::choice::Direction;
 use super::close::{CloseCode, DownReason};
 use super::dial;
 use super::endpoint;
-use super::events::{Order, Telling};
+use super::events::{EventPriority, EventSender};
 use super::frame::PlainClass;
 use super::handshake;
 use super::identity::Identity;
 use super::life::Life;
-use super::limits::{CONTROL_FRAME, Limits, MAINTENANCE_FRAME};
+use super::limits::{CONTROL_FRAME, MAINTENANCE_FRAME, TransportLimits};
 use super::lookup::Resolver;
 use super::metrics::Metrics;
 use super::metrics_address::MetricsAddress;
@@ -44,7 +44,7 @@ pub(super) struct Shared {
     pub(super) name: String,
     /// The life of this process, and the known lives of others.
     pub(super) life: Life,
-    pub(super) limits: Limits,
+    pub(super) limits: TransportLimits,
     pub(super) metrics: Metrics,
     pub(super) client: Mutex<ClientConfig>,
     /// The judge of certificates, as the endpoints judge now.
@@ -76,19 +76,24 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
     /// The runtime of all tasks.
     pub(super) runtime: Handle,
-    pub(super) events: Telling,
+    pub(super) events: EventSender,
 }
 
 impl Shared {
     /// Send an event to the host, waiting for room; once stopped, only if there is room.
     pub(super) async fn emit(&self, event: TransportEvent) {
-        self.emit_in(Order::Plain, event, 0).await;
+        self.emit_with(EventPriority::Plain, event, 0).await;
     }
 
     /// Send an event that holds `bytes` bytes, at its place in the order; see [`Self::emit`].
-    pub(super) async fn emit_in(&self, order: Order<'_>, event: TransportEvent, bytes: usize) {
+    pub(super) async fn emit_with(
+        &self,
+        priority: EventPriority<'_>,
+        event: TransportEvent,
+        bytes: usize,
+    ) {
         let waits = &self.metrics.host_waits;
-        let told = self.events.tell(event, bytes, order, waits, &self.stop);
+        let told = self.events.send(event, bytes, priority, waits, &self.stop);
         told.await;
     }
 

@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Step};
 use super::book::Contact;
-use super::events::Order;
+use super::budget::SharePermit;
+use super::events::EventPriority;
 use super::frame::{self, Frame, Header, PlainClass, RefusedFrame, StreamKind};
+use super::introductions::Introductions;
 use super::peer::{Link, Peer};
 use super::pieces::Pieces;
-use super::room::SharePermit;
-use super::told::Told;
 use super::{Shared, TransportEvent};
 
 /// The most frames written at once. A guess: with more, a newer maintenance frame more often finds
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 }
 
 /// The error when the connection is gone.
-struct Gone;
+struct ConnectionLost;
 
 impl Writer {
     /// Write until the link drains or breaks. Returns the number of streams opened. The first frame
@@ -52,7 +52,7 @@ impl Writer {
         let mut out = Outgoing {
             stream: None,
             opened: 0,
-            told: Told::new(self.shared.limits.told_contacts),
+            introductions: Introductions::new(self.shared.limits.told_contacts),
             large: JoinSet::new(),
         };
         loop {
@@ -103,7 +103,7 @@ impl Writer {
         .await;
     }
 
-    async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), Gone> {
+    async fn write(&self, out: &mut Outgoing, batch: Vec<Frame>) -> Result<(), ConnectionLost> {
         let mut pieces = Pieces::for_batch(&batch);
         for frame in batch {
             count_out(&self.shared, &self.link, self.class, frame.len());
@@ -113,10 +113,13 @@ impl Writer {
                 self.write_large(out, frame).await?;
                 continue;
             }
-            let contacts = self.contacts(&frame, Some(&mut out.told));
+            let contacts = self.contacts(&frame, Some(&mut out.introductions));
             let taken = pieces.add(&contacts, frame);
             self.shared.metrics.contacts_told.increment(taken as u64);
-            contacts.iter().take(taken).for_each(|c| out.told.note(c));
+            contacts
+                .iter()
+                .take(taken)
+                .for_each(|c| out.introductions.note(c));
         }
         let mut chunks = pieces.finish();
         if chunks.is_empty() {
@@ -132,17 +135,20 @@ impl Writer {
             }
         };
         let written = stream.write_all_chunks(&mut chunks).await;
-        written.map_err(|_| Gone)
+        written.map_err(|_| ConnectionLost)
     }
 
     /// Write a large packet on a stream of its own, so that shorter packets pass it.
-    async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), Gone> {
+    async fn write_large(&self, out: &mut Outgoing, frame: Frame) -> Result<(), ConnectionLost> {
         let semaphore = self.link.large.clone();
         let permit = match semaphore.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
                 self.shared.metrics.large_waits.increment(1);
-                semaphore.acquire_owned().await.map_err(|_| Gone)?
+                semaphore
+                    .acquire_owned()
+                    .await
+                    .map_err(|_| ConnectionLost)?
             }
         };
         let mut stream = open(&self.link.connection, StreamKind::Large, 0).await?;
@@ -162,7 +168,11 @@ impl Writer {
     }
 
     /// The contacts that travel with a frame.
-    fn contacts(&self, frame: &Frame, mut told: Option<&mut Told>) -> Vec<Contact> {
+    fn contacts(
+        &self,
+        frame: &Frame,
+        mut introductions: Option<&mut Introductions>,
+    ) -> Vec<Contact> {
         let mut contacts: Vec<Contact> = Vec::new();
         for id in &frame.introduces {
             let pointless = *id == self.peer.id || *id == self.shared.me;
@@ -172,7 +182,10 @@ impl Writer {
             match self.shared.book().contact(*id) {
                 None => self.shared.metrics.contacts_unknown.increment(1),
                 Some(contact) => {
-                    if !told.as_mut().is_some_and(|told| told.has(&contact)) {
+                    if !introductions
+                        .as_mut()
+                        .is_some_and(|introductions| introductions.has(&contact))
+                    {
                         contacts.push(contact);
                     }
                 }
@@ -192,14 +205,14 @@ pub(super) fn count_out(shared: &Shared, link: &Link, class: PlainClass, bytes: 
     metrics.bytes_out.increment(bytes);
 }
 
-/// Count a received body and hand it to the host; `held` bytes are counted as room.
+/// Count a received body and hand it to the host; `frame_bytes` bytes are counted as room.
 pub(super) async fn deliver(
     shared: &Arc<Shared>,
     peer: &Peer,
     link: &Link,
     class: PlainClass,
     body: Bytes,
-    held: usize,
+    frame_bytes: usize,
 ) {
     let bytes = body.len() as u64;
     link.traffic.frames_in.fetch_add(1, Ordering::Relaxed);
@@ -213,17 +226,17 @@ pub(super) async fn deliver(
         class,
         body,
     };
-    let order = match class {
-        PlainClass::Maintenance => Order::Urgent(&peer.told),
-        PlainClass::Control | PlainClass::Packet => Order::Plain,
+    let priority = match class {
+        PlainClass::Maintenance => EventPriority::Urgent(&peer.link_events),
+        PlainClass::Control | PlainClass::Packet => EventPriority::Plain,
     };
-    shared.emit_in(order, event, held).await;
+    shared.emit_with(priority, event, frame_bytes).await;
 }
 
 struct Outgoing {
     stream: Option<SendStream>,
     opened: u64,
-    told: Told,
+    introductions: Introductions,
     large: JoinSet<()>,
 }
 
@@ -231,11 +244,11 @@ async fn open(
     connection: &Connection,
     kind: StreamKind,
     priority: i32,
-) -> Result<SendStream, Gone> {
-    let mut stream = connection.open_uni().await.map_err(|_| Gone)?;
+) -> Result<SendStream, ConnectionLost> {
+    let mut stream = connection.open_uni().await.map_err(|_| ConnectionLost)?;
     let _ = stream.set_priority(priority);
     let tag = Bytes::copy_from_slice(&[kind.tag()]);
-    stream.write_chunk(tag).await.map_err(|_| Gone)?;
+    stream.write_chunk(tag).await.map_err(|_| ConnectionLost)?;
     Ok(stream)
 }
 
@@ -263,7 +276,7 @@ fn failure(error: io::Error) -> ReadFailure {
 }
 
 /// The room of a frame that is being assembled.
-struct Held {
+struct AssemblyRoom {
     _permit: SharePermit,
     /// The next time to check whether others wait for room.
     end: Pin<Box<Sleep>>,
@@ -299,18 +312,18 @@ impl Reader {
     async fn frames(&self, mut stream: RecvStream, kind: StreamKind) -> Result<(), ReadFailure> {
         let class = kind.class();
         let mut assembly = Assembly::new(self.shared.body_max(class), self.shared.buffers.clone());
-        let (mut room, mut is_over) = (None::<Held>, false);
+        let (mut room, mut is_over) = (None::<AssemblyRoom>, false);
         loop {
             match assembly.step()? {
                 Step::Part => {
                     let mut space = assembly.space();
                     let read = match &mut room {
                         None => stream.read_buf(&mut space).await,
-                        Some(held) => tokio::select! {
+                        Some(room) => tokio::select! {
                             biased;
                             read = stream.read_buf(&mut space) => read,
-                            () = &mut held.end => {
-                                self.extend(held)?;
+                            () = &mut room.end => {
+                                self.extend(room)?;
                                 continue;
                             }
                         },
@@ -335,7 +348,11 @@ impl Reader {
 
     /// Take room to assemble a large frame. A short frame on a stream of its own needs room too,
     /// since there are many such streams.
-    async fn room(&self, kind: StreamKind, header: &Header) -> Result<Option<Held>, ReadFailure> {
+    async fn room(
+        &self,
+        kind: StreamKind,
+        header: &Header,
+    ) -> Result<Option<AssemblyRoom>, ReadFailure> {
         if header.body_len <= self.shared.limits.large_above && kind != StreamKind::Large {
             return Ok(None);
         }
@@ -351,7 +368,7 @@ impl Reader {
             };
         }
         let limit = self.shared.limits.assembly_time(bytes);
-        let hold = |permit| Held {
+        let hold = |permit| AssemblyRoom {
             _permit: permit,
             end: Box::pin(sleep(limit)),
             was_wanted: false,
@@ -360,12 +377,12 @@ impl Reader {
     }
 
     /// A frame takes long. It may, unless others wait for room now and did at the last check.
-    fn extend(&self, held: &mut Held) -> Result<(), ReadFailure> {
+    fn extend(&self, room: &mut AssemblyRoom) -> Result<(), ReadFailure> {
         let is_wanted = self.peer.assembly.is_wanted();
-        if std::mem::replace(&mut held.was_wanted, is_wanted) && is_wanted {
+        if std::mem::replace(&mut room.was_wanted, is_wanted) && is_wanted {
             return Err(RefusedFrame::Overdue.into());
         }
-        held.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
+        room.end = Box::pin(sleep(self.shared.limits.assembly_timeout));
         Ok(())
     }
 
@@ -379,8 +396,16 @@ impl Reader {
         let contacts = frame.get(frame::HEADER_LEN..body_at).unwrap_or_default();
         let contacts = frame::parse_contacts(contacts)?;
         contacts.into_iter().for_each(|c| self.shared.hear(c));
-        let (held, body) = (frame.len(), frame.slice(body_at..));
-        deliver(&self.shared, &self.peer, &self.link, class, body, held).await;
+        let (frame_bytes, body) = (frame.len(), frame.slice(body_at..));
+        deliver(
+            &self.shared,
+            &self.peer,
+            &self.link,
+            class,
+            body,
+            frame_bytes,
+        )
+        .await;
         Ok(())
     }
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::{DashMap, Entry};
 
-use super::limits::Limits;
+use super::budget::{ByteBudget, Share};
+use super::limits::TransportLimits;
 use super::peer::Peer;
 use super::queue::QueueLimits;
-use super::room::{Room, Share};
 use crate::PeerId;
 
 /// The table of peers. Each part of the map has a lock of its own, so no guard of the map is held
@@ -22,12 +22,12 @@ pub(super) struct Table {
     capacity: usize,
     limits: QueueLimits,
     /// The room to assemble large bodies in, and a peer's share of it.
-    assembly: Room,
+    assembly: ByteBudget,
     share: usize,
 }
 
 impl Table {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &TransportLimits) -> Self {
         let queue = QueueLimits {
             slots: limits.slots,
             control_frames: limits.control_frames,
@@ -39,7 +39,7 @@ impl Table {
             taken: AtomicUsize::new(0),
             capacity: limits.peers,
             limits: queue,
-            assembly: Room::new(limits.assembly_bytes),
+            assembly: ByteBudget::new(limits.assembly_bytes),
             share: limits.peer_assembly_bytes,
         }
     }
@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     fn table(capacity: usize) -> Table {
-        Table::new(&Limits {
+        Table::new(&TransportLimits {
             peers: capacity,
-            ..Limits::default()
+            ..TransportLimits::default()
         })
     }
 

@@ -20,9 +20,9 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use super::explanations;
 use super::identity::{Identity, IdentityError, Subject};
 use super::terms::may_be_of;
-use super::words;
 
 /// The application protocol; a handshake with another one fails.
 pub(super) const ALPN: &[u8] = b"binomesh/1";
@@ -226,7 +226,7 @@ pub(super) fn in_words(error: &Error) -> String {
         Error::InvalidCertificate(UnknownIssuer) => "unknown_authority",
         other => return other.to_string(),
     };
-    words::of(label).to_owned()
+    explanations::of(label).to_owned()
 }
 
 /// Two traits of rustls ask for the same three methods; this macro gives both the same ones.

@@ -420,7 +420,7 @@ mod tests {
     use rustls_pki_types::PrivatePkcs8KeyDer;
 
     use super::*;
-    use crate::quic::{Limits, TransportEvent};
+    use crate::quic::{TransportEvent, TransportLimits};
 
     fn identity() -> Identity {
         let key = KeyPair::generate().expect("a key");
@@ -479,7 +479,7 @@ mod tests {
             metrics: None,
             boot: 1,
             node_secret: [7; 32],
-            limits: Limits::default(),
+            limits: TransportLimits::default(),
         };
         let (transport, mut events) = Transport::bind(config).expect("bound");
         let endpoint = &transport.shared().endpoints[0];

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::close::DialError;
-use super::words;
+use super::explanations;
 use crate::PeerId;
 
 /// The least time between two lines about one subject and one reason.
@@ -22,7 +22,7 @@ const MOST: usize = 32;
 
 /// The subject of a line. A stranger's port is easily changed, so it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Subject {
+pub(super) enum WarningSubject {
     /// A peer that is dialled, or that has an accepted certificate.
     Peer(PeerId),
     /// Any dialler without an accepted certificate at this address.
@@ -32,7 +32,7 @@ pub(super) enum Subject {
 /// The refusals that were logged in the last period.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    told: BTreeMap<(Subject, &'static str), Instant>,
+    logged: BTreeMap<(WarningSubject, &'static str), Instant>,
     /// Refusals without room for a line, since the last line.
     untold: u64,
 }
@@ -40,31 +40,36 @@ pub(super) struct Warnings {
 impl Warnings {
     /// Whether this refusal has to be logged now. If so, returns for how many others there was no
     /// room since the last line.
-    fn admit(&mut self, now: Instant, subject: Subject, reason: &'static str) -> Option<u64> {
-        self.told
-            .retain(|_, told| now.saturating_duration_since(*told) < PERIOD);
-        if self.told.contains_key(&(subject, reason)) {
+    fn admit(
+        &mut self,
+        now: Instant,
+        subject: WarningSubject,
+        reason: &'static str,
+    ) -> Option<u64> {
+        self.logged
+            .retain(|_, logged| now.saturating_duration_since(*logged) < PERIOD);
+        if self.logged.contains_key(&(subject, reason)) {
             return None;
         }
-        if self.told.len() >= MOST {
+        if self.logged.len() >= MOST {
             self.untold = self.untold.saturating_add(1);
             return None;
         }
-        self.told.insert((subject, reason), now);
+        self.logged.insert((subject, reason), now);
         Some(std::mem::take(&mut self.untold))
     }
 }
 
 /// A refused handshake of a dialler.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct HandshakeRefusal {
     /// The metric label of the reason.
     pub(super) label: &'static str,
     /// Id and name of the dialler, if its certificate was accepted.
     pub(super) peer: Option<(PeerId, String)>,
 }
 
-impl From<&'static str> for Refusal {
+impl From<&'static str> for HandshakeRefusal {
     fn from(label: &'static str) -> Self {
         Self { label, peer: None }
     }
@@ -72,8 +77,8 @@ impl From<&'static str> for Refusal {
 
 impl Shared {
     /// Count a refused handshake of a dialler, and log it.
-    pub(super) fn note_refusal(&self, address: SocketAddr, refusal: Refusal) {
-        let Refusal { label, peer } = refusal;
+    pub(super) fn note_refusal(&self, address: SocketAddr, refusal: HandshakeRefusal) {
+        let HandshakeRefusal { label, peer } = refusal;
         self.metrics.handshake_failed(label);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         tracing::debug!(%address, reason = label, "incoming connection refused");
@@ -91,8 +96,8 @@ impl Shared {
             return;
         }
         let subject = match &peer {
-            Some((id, _)) => Subject::Peer(*id),
-            None => Subject::Stranger(address.ip()),
+            Some((id, _)) => WarningSubject::Peer(*id),
+            None => WarningSubject::Stranger(address.ip()),
         };
         let Some(untold) = self.admit_warning(subject, label) else {
             return;
@@ -106,8 +111,8 @@ impl Shared {
             peer = peer.map(|(_, name)| name),
             likely,
             %address,
-            reason = words::of(label),
-            remedy = words::remedy(label),
+            reason = explanations::of(label),
+            remedy = explanations::remedy(label),
             untold = (untold > 0).then_some(untold),
             "refused an incoming connection"
         );
@@ -123,7 +128,7 @@ impl Shared {
         if is_configured || *reason == DialError::NoContact {
             return;
         }
-        let subject = Subject::Peer(peer);
+        let subject = WarningSubject::Peer(peer);
         let Some(untold) = self.admit_warning(subject, reason.label()) else {
             return;
         };
@@ -137,11 +142,11 @@ impl Shared {
         );
     }
 
-    fn admit_warning(&self, subject: Subject, label: &'static str) -> Option<u64> {
+    fn admit_warning(&self, subject: WarningSubject, label: &'static str) -> Option<u64> {
         let now = self.now();
         let warnings = match subject {
-            Subject::Peer(_) => &self.peer_warnings,
-            Subject::Stranger(_) => &self.stranger_warnings,
+            WarningSubject::Peer(_) => &self.peer_warnings,
+            WarningSubject::Stranger(_) => &self.stranger_warnings,
         };
         let mut warnings = warnings.lock().unwrap_or_else(|error| error.into_inner());
         warnings.admit(now, subject, label)
@@ -157,14 +162,14 @@ mod tests {
         Instant::now()
     }
 
-    fn stranger(n: u8) -> Subject {
-        Subject::Stranger([10, 0, 0, n].into())
+    fn stranger(n: u8) -> WarningSubject {
+        WarningSubject::Stranger([10, 0, 0, n].into())
     }
 
     #[test]
     fn a_refusal_is_told_once_a_minute_per_subject_and_reason() {
         let (mut warnings, start) = (Warnings::default(), start());
-        let peer = Subject::Peer(PeerId::from_bytes([1; 16]));
+        let peer = WarningSubject::Peer(PeerId::from_bytes([1; 16]));
         for (seconds, subject, reason, is_told) in [
             (0, peer, "expired", true),
             (1, peer, "expired", false),
@@ -196,9 +201,9 @@ mod tests {
 
     #[test]
     fn every_label_has_words_and_a_remedy() {
-        for (label, meaning) in words::REASONS {
+        for (label, meaning) in explanations::REASONS {
             assert!(!meaning.is_empty(), "{label}");
-            assert_ne!(words::remedy(label), "", "{label}");
+            assert_ne!(explanations::remedy(label), "", "{label}");
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct Spanning<I> {
     /// How much of the budget is spent since the last tick; at most [`BUDGET`].
     spent: u16,
     /// The claim of this node. If the budget is spent, its neighbours are told at the next tick.
-    told: Claim<I>,
+    claim: Claim<I>,
 }
 
 /// A neighbour, as far as this node knows it.
@@ -172,7 +172,7 @@ impl<I: Id> Spanning<I> {
             nearest: BTreeMap::new(),
             steady: 0,
             spent: 0,
-            told: Claim {
+            claim: Claim {
                 degree,
                 path: vec![me],
                 is_complete: false,
@@ -184,7 +184,7 @@ impl<I: Id> Spanning<I> {
     #[must_use]
     pub const fn claiming(mut self, degree: u32) -> Self {
         self.degree = degree;
-        self.told.degree = degree;
+        self.claim.degree = degree;
         self
     }
 
@@ -224,9 +224,9 @@ impl<I: Id> Spanning<I> {
             }
         }
         self.decide(out);
-        let is_its_turn = match self.told.parent() {
+        let is_its_turn = match self.claim.parent() {
             Some(parent) => self.neighbours.get(&parent).is_some_and(|it| it.is_placed),
-            None => self.told.is_complete || self.has_waited && self.steady >= STEADY,
+            None => self.claim.is_complete || self.has_waited && self.steady >= STEADY,
         };
         match is_its_turn {
             true => Outcome::Formed(self.ancestors().to_vec()),
@@ -236,7 +236,7 @@ impl<I: Id> Spanning<I> {
 
     /// The ancestors on the best path so far, the root first; none if the root is the node itself.
     pub fn ancestors(&self) -> &[I] {
-        let path = self.told.path.as_slice();
+        let path = self.claim.path.as_slice();
         path.split_last().map_or(&[], |(_, ancestors)| ancestors)
     }
 
@@ -256,8 +256,8 @@ impl<I: Id> Spanning<I> {
     }
 
     /// The claim of this node.
-    pub const fn told(&self) -> &Claim<I> {
-        &self.told
+    pub const fn claim(&self) -> &Claim<I> {
+        &self.claim
     }
 
     /// Whether a peer is a neighbour.
@@ -274,7 +274,7 @@ impl<I: Id> Spanning<I> {
         let known = self.neighbours.get_mut(&peer);
         let was_met = known.is_some_and(|known| std::mem::replace(&mut known.is_met, true));
         if !was_met && peer != self.me {
-            out.send(peer, Message::Claim(self.told.clone()));
+            out.send(peer, Message::Claim(self.claim.clone()));
         }
     }
 
@@ -313,7 +313,7 @@ impl<I: Id> Spanning<I> {
         }
         let neighbour = self.neighbours.entry(from).or_default();
         if !std::mem::replace(&mut neighbour.is_met, true) {
-            out.send(from, Message::Claim(self.told.clone()));
+            out.send(from, Message::Claim(self.claim.clone()));
         }
         neighbour.silences = 0;
         self.has_news |= !std::mem::replace(&mut neighbour.has_spoken, true);
@@ -333,12 +333,12 @@ impl<I: Id> Spanning<I> {
         if self.nearest.len() > MAX_ROOTS {
             self.nearest.pop_last();
         }
-        let is_other = (degree, &path) != (self.told.degree, &self.told.path);
+        let is_other = (degree, &path) != (self.claim.degree, &self.claim.path);
         let is_worse = way > self.standing();
-        self.told.degree = degree;
-        self.told.path = path;
+        self.claim.degree = degree;
+        self.claim.path = path;
         let is_complete = self.is_complete();
-        let was_complete = std::mem::replace(&mut self.told.is_complete, is_complete);
+        let was_complete = std::mem::replace(&mut self.claim.is_complete, is_complete);
         if is_other {
             self.steady = 0;
         } else if was_complete == is_complete {
@@ -349,8 +349,8 @@ impl<I: Id> Spanning<I> {
             return;
         }
         self.spent += cost;
-        match self.told.parent() {
-            Some(parent) if !is_other => out.send(parent, Message::Claim(self.told.clone())),
+        match self.claim.parent() {
+            Some(parent) if !is_other => out.send(parent, Message::Claim(self.claim.clone())),
             None if !is_other => {}
             _ => self.tell_all(out),
         }
@@ -358,8 +358,8 @@ impl<I: Id> Spanning<I> {
 
     /// The path of this node's own claim.
     fn standing(&self) -> Way<I> {
-        let root = self.told.root().unwrap_or(self.me);
-        (Reverse(self.told.degree), root, self.ancestors().len())
+        let root = self.claim.root().unwrap_or(self.me);
+        (Reverse(self.claim.degree), root, self.ancestors().len())
     }
 
     /// Whether a path is as short as the shortest to that root since the last tick. A longer one
@@ -393,7 +393,7 @@ impl<I: Id> Spanning<I> {
     /// Whether all neighbours claim this node's root, and all nodes below it are complete. A node
     /// without a neighbour waits for one.
     fn is_complete(&self) -> bool {
-        let root = (self.told.degree, self.told.root());
+        let root = (self.claim.degree, self.claim.root());
         let has_met = self.has_waited || !self.neighbours.is_empty();
         has_met
             && self.neighbours.values().all(|neighbour| {
@@ -407,7 +407,7 @@ impl<I: Id> Spanning<I> {
 
     fn tell_all<M: From<Message<I>>, T, E>(&self, out: &mut Outbox<I, M, T, E>) {
         for (peer, _) in self.neighbours.iter().filter(|(_, it)| it.is_met) {
-            out.send(*peer, Message::Claim(self.told.clone()));
+            out.send(*peer, Message::Claim(self.claim.clone()));
         }
     }
 }

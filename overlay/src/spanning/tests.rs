@@ -9,11 +9,11 @@ fn met() -> (Spanning<u32>, Out) {
     for peer in [3, 7, 9] {
         assert_eq!(node.handle(Input::Met(peer), &mut out), Outcome::Nothing);
     }
-    assert_eq!(told(&mut out).len(), 3);
+    assert_eq!(sent_claims(&mut out).len(), 3);
     (node, out)
 }
 
-fn told(out: &mut Out) -> Vec<(u32, Claim<u32>)> {
+fn sent_claims(out: &mut Out) -> Vec<(u32, Claim<u32>)> {
     let sent = out.drain().filter_map(|effect| match effect {
         Effect::Send {
             to,
@@ -55,7 +55,7 @@ fn the_greater_degree_wins_then_the_smaller_root_the_shorter_path_the_smaller_ne
         assert_eq!(node.ancestors(), ancestors, "{said:?}");
     }
     assert!(
-        told(&mut out)
+        sent_claims(&mut out)
             .iter()
             .all(|(_, claim)| claim.path.last() == Some(&5))
     );
@@ -80,14 +80,14 @@ fn a_claim_that_goes_to_and_fro_is_told_some_times_before_the_next_tick_and_a_be
         let _ = says(&mut node, &mut out, claim(9 + round % 2, &[1, 3], false));
     }
     let turns = usize::from(BUDGET / TURN);
-    assert!((2 * turns - 4..=2 * turns).contains(&(told(&mut out).len() / 3)));
+    assert!((2 * turns - 4..=2 * turns).contains(&(sent_claims(&mut out).len() / 3)));
     let _ = node.handle(Input::Tick, &mut out);
     let now = claim(9, &[1, 3, 5], false);
-    assert_eq!(told(&mut out).last(), Some(&(9, now)));
+    assert_eq!(sent_claims(&mut out).last(), Some(&(9, now)));
     for degree in 10..9999 {
         let _ = says(&mut node, &mut out, claim(degree, &[1, 3], false));
     }
-    assert_eq!(told(&mut out).len(), 3 * usize::from(BUDGET));
+    assert_eq!(sent_claims(&mut out).len(), 3 * usize::from(BUDGET));
 }
 
 #[test]
@@ -110,13 +110,17 @@ fn a_node_with_a_complete_subtree_tells_its_parent_alone() {
     let _ = says(&mut node, &mut out, claim(9, &[1, 3], false));
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], false));
     let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
-    let _ = told(&mut out);
+    let _ = sent_claims(&mut out);
     // Node 7 hangs below node 5 and is not complete; node 9 hangs elsewhere.
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], true));
-    assert_eq!(told(&mut out), [(3, claim(9, &[1, 3, 5], true))]);
+    assert_eq!(sent_claims(&mut out), [(3, claim(9, &[1, 3, 5], true))]);
     // Node 5 learns of another root: it is not complete any more.
     let _ = says(&mut node, &mut out, claim(10, &[0, 9], false));
-    assert!(told(&mut out).iter().all(|(_, claim)| !claim.is_complete));
+    assert!(
+        sent_claims(&mut out)
+            .iter()
+            .all(|(_, claim)| !claim.is_complete)
+    );
 }
 
 #[test]

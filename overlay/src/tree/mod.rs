@@ -16,18 +16,20 @@
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
+mod parent_search;
 mod repair;
 mod scramble;
-mod seek;
 
 use std::collections::BTreeSet;
 
 use arrayvec::ArrayVec;
 
-pub use crate::message::tree::{Claim, Lead, MAX_HEIRS, Message, Order, Refusal, RootKey, Step};
-use seek::Seek;
+pub use crate::message::tree::{
+    Ancestor, AttachRefusal, Claim, Lead, MAX_HEIRS, Message, RootKey, SiblingOrder,
+};
+use parent_search::ParentSearch;
 
-use crate::config::Limits;
+use crate::config::TreeLimits;
 use crate::digest::digest_of;
 use crate::planted::{Bug, Planted};
 use crate::ring::Family;
@@ -41,27 +43,27 @@ const MAX_WAITING: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tree<I> {
     me: I,
-    limits: Limits,
+    limits: TreeLimits,
     /// The place that this node asks its configured parent for.
-    slot: Order,
+    slot: SiblingOrder,
     /// The configured parent.
     deployed: Option<I>,
     parent: Option<I>,
-    order: Order,
+    order: SiblingOrder,
     /// The parent that was lost last, and this node's place there.
-    former: Option<(I, Order)>,
+    former: Option<(I, SiblingOrder)>,
     /// The parent that has restarted, during the first round of asking.
     restarted: Option<I>,
     anchored: bool,
-    path: Vec<Step<I>>,
+    path: Vec<Ancestor<I>>,
     /// This node's own key, for the case that it is a root.
     key: RootKey<I>,
     root: RootKey<I>,
     heirs: ArrayVec<I, MAX_HEIRS>,
     children: Vec<Child<I>>,
-    seek: Option<Seek<I>>,
+    seek: Option<ParentSearch<I>>,
     /// Orphans that asked for a place before this node was anchored.
-    waiting: Vec<(I, Order)>,
+    waiting: Vec<(I, SiblingOrder)>,
     established: bool,
     leaving: bool,
 }
@@ -69,7 +71,7 @@ pub struct Tree<I> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Child<I> {
     id: I,
-    order: Order,
+    order: SiblingOrder,
 }
 
 /// The data of other layers that a tree needs to handle an input.
@@ -91,7 +93,7 @@ pub struct Surroundings<'a, I> {
 
 impl<I: Id> Tree<I> {
     /// The tree of a node that is alone.
-    pub fn new(me: I, limits: Limits, priority: u32, slot: Option<u32>) -> Self {
+    pub fn new(me: I, limits: TreeLimits, priority: u32, slot: Option<u32>) -> Self {
         let key = RootKey {
             weight: 0,
             priority,
@@ -100,10 +102,10 @@ impl<I: Id> Tree<I> {
         Self {
             me,
             limits,
-            slot: slot.map(Order::deployed).unwrap_or_default(),
+            slot: slot.map(SiblingOrder::deployed).unwrap_or_default(),
             deployed: None,
             parent: None,
-            order: Order::default(),
+            order: SiblingOrder::default(),
             former: None,
             restarted: None,
             anchored: true,
@@ -126,7 +128,7 @@ impl<I: Id> Tree<I> {
 
     /// Set the slot to ask for under the parent that this node starts with.
     pub fn deploy(&mut self, slot: u32) {
-        self.slot = Order::deployed(slot);
+        self.slot = SiblingOrder::deployed(slot);
     }
 
     /// Become a root after this number of unsuccessful rounds at the start, unless that happens
@@ -214,10 +216,10 @@ impl<I: Id> Tree<I> {
         if !self.anchored {
             // The sender must not be kept waiting: it might stay on a cycle that no node can see,
             // as no Lead travels to a node that is in no list of children.
-            out.send(from, Message::Refuse(Refusal::Unanchored));
+            out.send(from, Message::Refuse(AttachRefusal::Unanchored));
             return false;
         }
-        self.on_attach(from, Claim::Orphan, Order::default(), around, out)
+        self.on_attach(from, Claim::Orphan, SiblingOrder::default(), around, out)
     }
 
     /// With the beat: repair contradictions, continue a search that has stalled, and, with
@@ -266,7 +268,7 @@ impl<I: Id> Tree<I> {
         self.key.id = self.me;
         if self.is_root() {
             self.path.clear();
-            self.order = Order::default();
+            self.order = SiblingOrder::default();
             self.root = self.key;
             self.announce_heirs(out);
         }
@@ -299,7 +301,7 @@ impl<I: Id> Tree<I> {
         &mut self,
         from: I,
         claim: Claim<I>,
-        order: Order,
+        order: SiblingOrder,
         around: &Surroundings<'_, I>,
         out: &mut Out<I>,
     ) -> bool {
@@ -311,20 +313,20 @@ impl<I: Id> Tree<I> {
             return false;
         }
         if self.leaving {
-            return refuse(Refusal::Leaving, out);
+            return refuse(AttachRefusal::Leaving, out);
         }
         if self.parent == Some(from) || self.ancestors().any(|id| id == from) {
-            return refuse(Refusal::Descendant, out);
+            return refuse(AttachRefusal::Descendant, out);
         }
         if !self.anchored && !around.planted.has(Bug::OrphansAcceptChildren) {
             self.remember(from, claim, order);
             return false;
         }
         if matches!(claim, Claim::Root(key) if !key.is_possible() || !self.root.beats(&key)) {
-            return refuse(Refusal::Precedence, out);
+            return refuse(AttachRefusal::Precedence, out);
         }
         if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
-            return refuse(Refusal::Depth, out);
+            return refuse(AttachRefusal::Depth, out);
         }
         if let Some(at) = self.children.iter().position(|child| child.id == from) {
             let child = &self.children[at];
@@ -348,16 +350,16 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    fn remember(&mut self, from: I, claim: Claim<I>, order: Order) {
+    fn remember(&mut self, from: I, claim: Claim<I>, order: SiblingOrder) {
         let known = self.waiting.iter().any(|(id, _)| *id == from);
         if matches!(claim, Claim::Orphan) && !known && self.waiting.len() < MAX_WAITING {
             self.waiting.push((from, order));
         }
     }
 
-    fn adopt(&mut self, from: I, claimed: Order, out: &mut Out<I>) {
+    fn adopt(&mut self, from: I, claimed: SiblingOrder, out: &mut Out<I>) {
         let order = if claimed.is_unset() {
-            Order::after(self.children.iter().map(|child| &child.order))
+            SiblingOrder::after(self.children.iter().map(|child| &child.order))
         } else {
             claimed
         };
@@ -383,7 +385,7 @@ impl<I: Id> Tree<I> {
 
     fn lead_for(&self, child: &Child<I>) -> Lead<I> {
         let mut path = self.path.clone();
-        path.push(Step {
+        path.push(Ancestor {
             id: self.me,
             order: self.order.clone(),
         });

@@ -1,7 +1,7 @@
 //! Repair and merging: what a node does without a parent, and when it meets another tree.
 
-use super::seek::Candidate;
-use super::{Claim, Message, Order, RootKey, Seek, Surroundings, Tree};
+use super::parent_search::Candidate;
+use super::{Claim, Message, ParentSearch, RootKey, SiblingOrder, Surroundings, Tree};
 use crate::Id;
 use crate::config::{RETRY_MAX, STAGGER};
 use crate::seam::{Event, Out, Timer};
@@ -44,7 +44,7 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) {
-        let order = Order::next_to(distance);
+        let order = SiblingOrder::next_to(distance);
         let is_there = self.parent == Some(peer) && self.order == order;
         let is_free = self.parent.is_some() && self.seek.is_none() && !self.leaving;
         if is_free && !is_there && !self.has_child(peer) {
@@ -187,7 +187,7 @@ impl<I: Id> Tree<I> {
         if self.parent == Some(from) {
             return self.orphan(None, around, out);
         }
-        let more = |seek: &Seek<I>| seek.has_asked(from) && !seek.is_exhausted();
+        let more = |seek: &ParentSearch<I>| seek.has_asked(from) && !seek.is_exhausted();
         if self.seek.as_ref().is_some_and(more) {
             self.ask_next(around, out);
         }
@@ -266,7 +266,7 @@ impl<I: Id> Tree<I> {
         self.parent = None;
         self.anchored = true;
         self.path.clear();
-        self.order = Order::default();
+        self.order = SiblingOrder::default();
         self.root = self.key;
         self.established = true;
         self.heirs = self.children().take(super::MAX_HEIRS).collect();
@@ -281,7 +281,7 @@ impl<I: Id> Tree<I> {
         around: &mut Surroundings<'_, I>,
         out: &mut Out<I>,
     ) {
-        self.seek = Some(Seek::new(claim, candidates));
+        self.seek = Some(ParentSearch::new(claim, candidates));
         self.ask_next(around, out);
     }
 
@@ -362,7 +362,7 @@ impl<I: Id> Tree<I> {
         // An offer of a fallen root counts only if that root itself has sent it.
         let is_fallen = around.fallen == Some(root.id) && via != root.id;
         if self.seek.is_none() && via != self.me && !is_fallen {
-            let order = Order::default();
+            let order = SiblingOrder::default();
             let ask = |id| Candidate {
                 id,
                 order: order.clone(),
@@ -385,7 +385,7 @@ fn contacts<I: Id>(contacts: &[I], me: I) -> Vec<Candidate<I>> {
     let others = contacts.iter().copied().filter(|id| *id != me);
     let ask = |id| Candidate {
         id,
-        order: Order::default(),
+        order: SiblingOrder::default(),
     };
     others.map(ask).collect()
 }

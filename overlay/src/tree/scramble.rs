@@ -1,6 +1,6 @@
 //! Arbitrary states of the tree layer, as a transient fault may leave them.
 
-use super::{Child, Order, RootKey, Seek, Step, Tree};
+use super::{Ancestor, Child, ParentSearch, RootKey, SiblingOrder, Tree};
 use crate::tree::{Claim, MAX_HEIRS};
 use crate::{Id, noise::Noise};
 
@@ -15,13 +15,13 @@ impl<I: Id> Tree<I> {
         let (parents, children) = (few(1), few(4));
         let (path, heirs) = (few(5), few(MAX_HEIRS as u64));
         let (roots, waiting) = (few(1), few(2));
-        let mut order = || Order::slot(noise.next() as u32 % 5);
+        let mut order = || SiblingOrder::slot(noise.next() as u32 % 5);
         let place = |id, order| Child { id, order };
         self.parent = parents.first().copied();
         self.children = children.into_iter().map(|id| place(id, order())).collect();
         self.path = path
             .into_iter()
-            .map(|id| Step { id, order: order() })
+            .map(|id| Ancestor { id, order: order() })
             .collect();
         self.waiting = waiting.into_iter().map(|id| (id, order())).collect();
         self.order = order();
@@ -35,6 +35,6 @@ impl<I: Id> Tree<I> {
         };
         self.anchored = noise.one_in(2);
         self.established = noise.one_in(2);
-        self.seek = (noise.one_in(3)).then(|| Seek::new(Claim::Orphan, []));
+        self.seek = (noise.one_in(3)).then(|| ParentSearch::new(Claim::Orphan, []));
     }
 }

@@ -6,7 +6,7 @@ use binomesh_overlay::quic::PlainClass;
 use bytes::Bytes;
 
 use crate::bed::{Authority, Node, eventually, id, packet, slot};
-use crate::raw::{Raw, hello};
+use crate::raw_client::{Raw, hello};
 
 #[tokio::test]
 async fn a_beat_arrives_or_is_said_to_have_no_link() {

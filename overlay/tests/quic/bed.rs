@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::quic::{
-    Class, Contact, Events, Frame, Identity, Limits, PlainClass, SlotKey, Transport,
-    TransportConfig, TransportEvent,
+    Class, Contact, Events, Frame, Identity, PlainClass, SlotKey, Transport, TransportConfig,
+    TransportEvent, TransportLimits,
 };
 use bytes::Bytes;
 use metrics::{
@@ -25,7 +25,7 @@ use rustls_pki_types::{
     CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
 };
 
-use crate::raw::Papers;
+use crate::raw_client::Papers;
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(12);
@@ -144,10 +144,10 @@ impl Authority {
             metrics: None,
             boot: 1,
             node_secret: *id(name).as_bytes().repeat(2).first_chunk().expect("32"),
-            limits: Limits {
+            limits: TransportLimits {
                 redial_first: Duration::from_millis(20),
                 redial_max: Duration::from_millis(200),
-                ..Limits::default()
+                ..TransportLimits::default()
             },
         }
     }

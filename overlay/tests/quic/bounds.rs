@@ -4,16 +4,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use binomesh_overlay::quic::{
-    Class, Contact, ContactError, DialError, DownReason, Limits, RefusedFrame, SendError,
-    TransportEvent,
+    Class, Contact, ContactError, DialError, DownReason, RefusedFrame, SendError, TransportEvent,
+    TransportLimits,
 };
 
 use crate::bed::{Authority, Node, PATIENCE, eventually, frame, id, packet, slot};
-use crate::raw::{GREETING, Raw, hello, knock};
+use crate::raw_client::{GREETING, Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
 
-fn bounded(authority: &Authority, name: &str, bound: impl FnOnce(&mut Limits)) -> Node {
+fn bounded(authority: &Authority, name: &str, bound: impl FnOnce(&mut TransportLimits)) -> Node {
     let mut config = authority.config(name);
     bound(&mut config.limits);
     Node::start(config)

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use binomesh_overlay::quic::{DialError, DownReason, Limits, Transport, TransportEvent};
+use binomesh_overlay::quic::{DialError, DownReason, Transport, TransportEvent, TransportLimits};
 use tokio::net::UdpSocket;
 
 use crate::bed::{Authority, Meter, Node, PATIENCE, eventually, id, packet};
-use crate::raw::{Raw, hello};
+use crate::raw_client::{Raw, hello};
 
 /// Longer than any test, so that QUIC gives no link up.
 const NEVER: Duration = Duration::from_secs(600);
 
-fn patient(limits: &mut Limits) {
+fn patient(limits: &mut TransportLimits) {
     limits.idle_timeout = NEVER;
     limits.keep_alive = NEVER;
 }

@@ -4,7 +4,7 @@ use binomesh_overlay::quic::{DownReason, RefusedFrame, TransportEvent};
 use quinn::SendStream;
 
 use crate::bed::{Authority, id, packet};
-use crate::raw::{Raw, hello};
+use crate::raw_client::{Raw, hello};
 
 /// A frame with a body of one byte.
 const FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 1, b'x'];

@@ -4,7 +4,7 @@ use binomesh_overlay::quic::{DialError, PlainClass, TransportEvent};
 use rcgen::{SanType, SerialNumber, date_time_ymd};
 
 use crate::bed::{Authority, Node, Paper, eventually, id, name_it, packet};
-use crate::raw::{GREETING, Raw, hello, knock};
+use crate::raw_client::{GREETING, Raw, hello, knock};
 
 const FAILURES: &str = "handshake_failures_total";
 

@@ -7,7 +7,7 @@ use binomesh_overlay::quic::{DialError, Notary, TransportConfig, TransportEvent}
 use tokio::runtime::Runtime;
 
 use crate::bed::{Authority, Node, PATIENCE, eventually, id, packet};
-use crate::raw::{GREETING, Raw, hello};
+use crate::raw_client::{GREETING, Raw, hello};
 
 /// A process of `name` with this boot, at an address of its own.
 fn life(authority: &Authority, name: &str, boot: u64) -> TransportConfig {

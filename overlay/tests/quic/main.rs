@@ -13,6 +13,6 @@ mod lives;
 mod names;
 mod notary;
 mod queues;
-mod raw;
+mod raw_client;
 mod shares;
 mod trust;

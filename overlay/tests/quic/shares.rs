@@ -8,7 +8,7 @@ use quinn::{ConnectionError, Endpoint};
 use rcgen::SerialNumber;
 
 use crate::bed::{Authority, Node, PATIENCE, eventually, id, name_it, packet};
-use crate::raw::{Raw, hello};
+use crate::raw_client::{Raw, hello};
 
 const FAILURES: &str = "handshake_failures_total";
 

@@ -4,7 +4,7 @@ use binomesh_overlay::quic::{DownReason, TransportEvent};
 use rcgen::SerialNumber;
 
 use crate::bed::{Authority, PATIENCE, eventually, id, name_it, packet, uri};
-use crate::raw::{Raw, hello, knock};
+use crate::raw_client::{Raw, hello, knock};
 
 #[tokio::test]
 async fn a_link_does_not_outlive_the_certificate() {

@@ -52,7 +52,7 @@ pub(super) struct Instance<I> {
     /// The places of the members that have come, as the coordinator last reported.
     pub(super) progress: BTreeSet<u32>,
     /// The places of the members that this one has told of its arrival.
-    pub(super) told: BTreeSet<u32>,
+    pub(super) informed: BTreeSet<u32>,
     /// The time of a member that has come is nearly over, as far as this member has heard.
     pub(super) is_closed: bool,
     pub(super) acceptor: Acceptor<Proposal>,
@@ -89,7 +89,7 @@ impl<I: Id + Serialize> Instance<I> {
             arrivals: BTreeMap::new(),
             held: BTreeMap::new(),
             progress: BTreeSet::new(),
-            told: BTreeSet::new(),
+            informed: BTreeSet::new(),
             is_closed: false,
             acceptor: Acceptor::default(),
             poll: None,

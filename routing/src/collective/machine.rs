@@ -13,7 +13,10 @@ use super::lives::{Lives, Record};
 use super::names::Names;
 use super::outcome;
 use super::tree::Tree;
-use super::{Call, CallError, Collectives, Config, Effect, Input, Key, Refusal, Timer, Waiting};
+use super::{
+    Call, CallError, Collectives, Config, Effect, Input, Key, OperationRefusal, OperationState,
+    Timer,
+};
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     /// A machine for this life of `me`, with the record of the former lives.
@@ -161,8 +164,8 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         let terms = Arc::new(call.terms.clone());
         let opened = self.names.open(self.me, terms, me, &self.config);
         opened.map_err(|refusal| match refusal {
-            Refusal::TooOld { floor } => CallError::TooOld(floor),
-            Refusal::Full => CallError::TooManyNames,
+            OperationRefusal::TooOld { floor } => CallError::TooOld(floor),
+            OperationRefusal::Full => CallError::TooManyNames,
         })
     }
 
@@ -242,9 +245,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
     }
 
     /// The operations that this member knows. Each names the arrived members and the missing ones.
-    pub fn waiting(&self) -> impl Iterator<Item = Waiting<I>> + '_ {
-        self.names
-            .all()
-            .map(|instance| instance.waiting(&self.gone))
+    pub fn operations(&self) -> impl Iterator<Item = OperationState<I>> + '_ {
+        self.names.all().map(|instance| instance.state(&self.gone))
     }
 }

@@ -61,7 +61,7 @@ pub enum Message<I> {
         /// The key of the operation.
         key: Key,
         /// Why the sender refuses.
-        reason: Refusal,
+        reason: OperationRefusal,
     },
     /// From the coordinator to the members that have come: these members have come so far, and
     /// enough members hold their values.
@@ -212,7 +212,7 @@ pub enum Message<I> {
 
 /// Why a member takes no part in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Refusal {
+pub enum OperationRefusal {
     /// It has forgotten this generation and all earlier ones, up to `floor`.
     TooOld {
         /// The greatest generation that it has forgotten.

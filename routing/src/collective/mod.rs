@@ -16,9 +16,10 @@
 //! A store of keys and values for rendezvous would be another machine beside this one, on
 //! [`voting`] and [`lives`]: its operations are decided one by one in the same way.
 
-mod arrive;
+mod arrivals;
 mod ballots;
 mod context;
+mod dispatch;
 mod fetch;
 mod instance;
 pub mod lives;
@@ -27,7 +28,6 @@ mod message;
 mod names;
 mod outcome;
 mod proposal;
-mod receive;
 mod reduce;
 mod storage;
 mod terms;
@@ -46,9 +46,9 @@ use bytes::Bytes;
 use crate::relay::View;
 use context::Gone;
 use lives::Lives;
-pub use message::{Item, Lives as LivesAmong, Message, Refusal};
+pub use message::{Item, Lives as LivesAmong, Message, OperationRefusal};
 use names::Names;
-pub use outcome::{CallError, Outcome, Waiting};
+pub use outcome::{CallError, OperationState, Outcome};
 pub use proposal::{Class, End, Hash as ValueHash, Proposal, Value};
 pub use reduce::{Number, Op, Operator, ReduceError, UnknownOp};
 pub use storage::join_parts;

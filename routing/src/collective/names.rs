@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Config;
 use super::instance::Instance;
-use super::message::Refusal;
+use super::message::OperationRefusal;
 use super::terms::{Digest, Key, Name, Terms};
 
 /// A name and its latest operations.
@@ -203,19 +203,19 @@ impl<I: Id + Serialize> Names<I> {
         terms: Arc<Terms<I>>,
         me: u32,
         config: &Config,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), OperationRefusal> {
         let key = terms.key.clone();
         let is_own = terms.members.get(me as usize) == Some(&by);
         if let Some(floor) = self.floor(&key.name)
             && key.generation <= floor
         {
-            return Err(Refusal::TooOld { floor });
+            return Err(OperationRefusal::TooOld { floor });
         }
         if !self.names.contains_key(&key.name) {
             let of_peer = self.names.values().filter(|named| named.by == by).count();
             let is_greedy = !is_own && of_peer >= config.max_names_per_peer;
             if self.names.len() >= config.max_names || is_greedy {
-                return Err(Refusal::Full);
+                return Err(OperationRefusal::Full);
             }
         }
         let new = || Named {
@@ -231,10 +231,10 @@ impl<I: Id + Serialize> Names<I> {
         let is_full = named.generations.len() >= Config::MAX_GENERATIONS;
         if is_full && is_old {
             let floor = key.generation;
-            return Err(Refusal::TooOld { floor });
+            return Err(OperationRefusal::TooOld { floor });
         }
         if is_full && first.is_some_and(|(_, instance)| !instance.calls.is_empty()) {
-            return Err(Refusal::Full);
+            return Err(OperationRefusal::Full);
         }
         let serial = self.next_serial;
         self.next_serial += 1;

@@ -69,7 +69,7 @@ pub enum CallError {
 
 /// The state of an operation at this member.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Waiting<I> {
+pub struct OperationState<I> {
     /// The key of the operation.
     pub key: Key,
     /// The verb of the operation.
@@ -181,20 +181,20 @@ impl<I: Id + Serialize> Instance<I> {
                 ..self.outcome_without_values(decided)
             };
         }
-        let waiting = self.waiting(gone);
+        let state = self.state(gone);
         Outcome {
             key: self.terms.key.clone(),
             agreed: false,
             end: None,
-            arrived: waiting.arrived,
+            arrived: state.arrived,
             values: Vec::new(),
             combined: None,
-            missing: waiting.missing,
+            missing: state.missing,
         }
     }
 
     /// The state of this operation at this member.
-    pub(super) fn waiting(&self, gone: &Gone<I>) -> Waiting<I> {
+    pub(super) fn state(&self, gone: &Gone<I>) -> OperationState<I> {
         let mut proposal = match &self.decided {
             Some(decided) => decided.as_ref().clone(),
             None => self.proposal(gone),
@@ -209,7 +209,7 @@ impl<I: Id + Serialize> Instance<I> {
             proposal.arrived = places.map(|place| (place, value())).collect();
         }
         let arrived = proposal.arrived.iter().map(|(place, _)| *place);
-        Waiting {
+        OperationState {
             key: self.terms.key.clone(),
             verb: self.terms.verb.name(),
             callers: self.calls.len(),
@@ -271,12 +271,12 @@ impl<I: Id + Serialize> Instance<I> {
 
     /// The members of the epoch have changed, so another member may have to coordinate.
     pub(super) fn on_members(&mut self, ctx: &mut Ctx<'_, I>) {
-        let mut told = std::mem::take(&mut self.told);
+        let mut told = std::mem::take(&mut self.informed);
         told.retain(|place| {
             self.member(*place)
                 .is_some_and(|one| !ctx.gone.is_away(one))
         });
-        self.told = told;
+        self.informed = told;
         self.on_loss(ctx);
     }
 
@@ -285,7 +285,7 @@ impl<I: Id + Serialize> Instance<I> {
         let Some(place) = self.terms.place(member) else {
             return;
         };
-        self.told.remove(&place);
+        self.informed.remove(&place);
         self.take_back(ctx);
         self.ask(ctx, Some(place));
         self.arrive(ctx, false);

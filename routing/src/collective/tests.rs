@@ -668,7 +668,7 @@ fn generations_of_a_name_are_bounded_in_whatever_order_they_come() {
         net.run(MS * 20);
     }
     for member in net.members.values() {
-        assert!(member.waiting().count() <= most + 1);
+        assert!(member.operations().count() <= most + 1);
     }
 }
 

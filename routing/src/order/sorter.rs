@@ -71,7 +71,7 @@ pub struct Sorter<K, T> {
     /// The streams by their last arrivals, the most silent first.
     silent: BTreeMap<u64, K>,
     /// The held messages by the number of their arrival.
-    held: BTreeMap<u64, Held<K, T>>,
+    held: BTreeMap<u64, HeldMessage<K, T>>,
     bytes: usize,
     arrivals: u64,
     counts: Counts,
@@ -88,7 +88,7 @@ struct Stream {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Held<K, T> {
+struct HeldMessage<K, T> {
     stream: K,
     number: u64,
     bytes: usize,
@@ -138,7 +138,7 @@ impl<K: Copy + Ord, T> Sorter<K, T> {
         known.waiting.insert(number, self.arrivals);
         let is_next = number == known.next;
         self.bytes = self.bytes.saturating_add(arrival.bytes);
-        let held = Held {
+        let held = HeldMessage {
             stream,
             number,
             bytes: arrival.bytes,

@@ -3,7 +3,7 @@
 use binomesh_overlay::{Epoch, Id, Rank};
 use serde::{Deserialize, Serialize};
 
-use super::{Errand, Exception, Packet, Part, Refusal, Span};
+use super::{CustodyRefusal, Errand, Exception, Packet, Part, Span};
 use crate::strategy::Strategy;
 
 /// The class of a message: which stream of a link carries it.
@@ -46,7 +46,7 @@ pub enum Message<I> {
         /// The errand that is refused.
         errand: Errand<I>,
         /// The reason of the refusal.
-        reason: Refusal,
+        reason: CustodyRefusal,
     },
     /// A question about the state of this errand. The answer is custody, done or a refusal. The
     /// question replaces a lost acknowledgement, and offers a payload before it is sent again or to

@@ -99,7 +99,7 @@ pub struct Exception<I> {
 named! {
     /// Why a relay does not take custody.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    pub enum Refusal {
+    pub enum CustodyRefusal {
         /// It has not heard of that epoch.
         EpochUnknown = "epoch-unknown",
         /// It keeps that epoch no longer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binomesh_overlay::Planted;
 
 use crate::router::Chosen;
-use crate::shape::Fanout;
+use crate::sibling_tree::Fanout;
 
 /// The bounds and times of a relay. All members of a cluster need the same `window`; the other
 /// values may differ.

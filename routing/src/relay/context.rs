@@ -6,7 +6,7 @@ use super::custody::Progress;
 use super::epochs::Epochs;
 use super::peers::Peers;
 use super::{Config, Effects, RelayStats};
-use crate::packet::{Errand, Message, Reason, Refusal};
+use crate::packet::{CustodyRefusal, Errand, Message, Reason};
 use crate::roster::Roster;
 
 /// The node's own name, its bounds, its tables, and the outbox for effects. Each component of the
@@ -26,7 +26,7 @@ pub(super) struct Context<'a, I> {
 
 impl<I: Id> Context<'_, I> {
     /// Refuse an errand of a peer, with the reason.
-    pub(super) fn refuse(&mut self, to: I, errand: Errand<I>, reason: Refusal) {
+    pub(super) fn refuse(&mut self, to: I, errand: Errand<I>, reason: CustodyRefusal) {
         self.stats.count_refusal(reason);
         self.out.send(to, Message::Refused { errand, reason });
     }

@@ -34,7 +34,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::context::Context;
 use super::{Config, RelayStats};
-use crate::packet::{Errand, Message, Packet, PacketId, Reason, Refusal, Signature, Span};
+use crate::packet::{CustodyRefusal, Errand, Message, Packet, PacketId, Reason, Signature, Span};
 use crate::runs::Runs;
 use delegator::Delegator;
 use duties::Duties;
@@ -49,7 +49,7 @@ pub use slow_peers::SlowPeer;
 pub(super) struct Custody<I> {
     duties: Duties<I>,
     /// Duties whose custody has not been said yet; at most `config.max_duties`.
-    owed: Vec<u64>,
+    unreported: Vec<u64>,
     delegator: Delegator<I>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Round<I> {
 
 /// The state of a delegate, as found when its timer fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found<I> {
+pub(super) enum DelegateState<I> {
     /// A doubtful verdict on this delegate is certain now.
     Down(I),
     /// This delegate does not answer this node.
@@ -84,7 +84,7 @@ impl<I: Id> Custody<I> {
     pub(super) const fn new(config: &Config) -> Self {
         Self {
             duties: Duties::new(),
-            owed: Vec::new(),
+            unreported: Vec::new(),
             delegator: Delegator::new(config),
         }
     }
@@ -124,7 +124,7 @@ impl<I: Id> Custody<I> {
         &mut self,
         from: I,
         errand: &Errand<I>,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         for (number, delegation) in self.answered(from, errand) {
@@ -141,7 +141,7 @@ impl<I: Id> Custody<I> {
         delegation: u64,
         late: Duration,
         cx: &mut Context<'_, I>,
-    ) -> Option<Found<I>> {
+    ) -> Option<DelegateState<I>> {
         let duty = self.duties.get(number)?;
         let to = duty.delegations.get(&delegation).map(|handed| handed.to);
         let is_known = to.is_none_or(|to| cx.peers.is_silent(to) || cx.peers.is_down(to));
@@ -149,15 +149,15 @@ impl<I: Id> Custody<I> {
             delegator.on_timer(duty, delegation, late, cx);
         });
         match to.filter(|_| !is_known) {
-            Some(to) if cx.peers.is_down(to) => Some(Found::Down(to)),
-            Some(to) if cx.peers.is_silent(to) => Some(Found::Silent(to)),
+            Some(to) if cx.peers.is_down(to) => Some(DelegateState::Down(to)),
+            Some(to) if cx.peers.is_silent(to) => Some(DelegateState::Silent(to)),
             _ => None,
         }
     }
 
     /// Custody of short messages has been delayed long enough.
     pub(super) fn on_custody_timer(&mut self, cx: &mut Context<'_, I>) {
-        for number in std::mem::take(&mut self.owed) {
+        for number in std::mem::take(&mut self.unreported) {
             self.with_duty(number, cx, |_, duty, cx| {
                 if !duty.is_finished {
                     duty.report(cx.out);

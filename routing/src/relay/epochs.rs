@@ -106,7 +106,7 @@ impl<I: Id> Epochs<I> {
             .flatten()
             .map(|view| &view.roster)
             .any(|roster| {
-                roster.is_kept() && (!roster.is_complete() || roster.rank_of(peer).is_some())
+                roster.is_tracked() && (!roster.is_complete() || roster.rank_of(peer).is_some())
             })
     }
 
@@ -181,7 +181,7 @@ impl<I: Id> Epochs<I> {
         let previous = previous.map(|view| (view, self.previous_attempts));
         let mut is_missing = false;
         for (view, attempt) in newest.into_iter().chain(previous) {
-            is_missing |= view.roster.is_kept() && !view.roster.is_complete();
+            is_missing |= view.roster.is_tracked() && !view.roster.is_complete();
             view.ask_roster(attempt, out);
         }
         self.attempt = self.attempt.wrapping_add(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binomesh_overlay::{Epoch, Outbox, Placement};
 
 use super::{Delivery, Receipt};
-use crate::packet::{Errand, Message, Refusal};
+use crate::packet::{CustodyRefusal, Errand, Message};
 
 /// The effects that a relay asks its host to perform.
 pub type Effects<I> = Outbox<I, Message<I>, Timer, Event<I>>;
@@ -40,8 +40,8 @@ pub enum Input<I> {
         from: I,
         /// The errand of the copy.
         errand: Errand<I>,
-        /// The fault: [`Refusal::Unsigned`] or [`Refusal::Signature`].
-        reason: Refusal,
+        /// The fault: [`CustodyRefusal::Unsigned`] or [`CustodyRefusal::Signature`].
+        reason: CustodyRefusal,
     },
     /// An armed timer fired.
     Timer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::context::Context;
-use super::custody::{Custody, Found};
+use super::custody::{Custody, DelegateState};
 use super::{Effects, Event, Relay, View};
 use crate::packet::Reason;
 
@@ -128,8 +128,8 @@ impl<I: Id> Relay<I> {
                 .on_delegation_timer(duty, delegation, late, cx)
         });
         match found {
-            Some(Found::Down(peer)) => self.on_peer_down(peer, out),
-            Some(Found::Silent(peer)) => {
+            Some(DelegateState::Down(peer)) => self.on_peer_down(peer, out),
+            Some(DelegateState::Silent(peer)) => {
                 self.each_open_duty(out, |custody, number, cx| {
                     custody.go_round(number, peer, cx);
                 });

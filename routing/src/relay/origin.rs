@@ -116,12 +116,12 @@ impl<I: Id> Origin<I> {
     pub(super) fn measure(&self, stats: &mut RelayStats) {
         stats.open_messages = self.open.len();
         stats.kept_messages = self.open.kept_count();
-        stats.waiting_messages = self.open.waiting().len();
+        stats.waiting_messages = self.open.awaiting_roster().len();
         stats.message_bytes = self.open.bytes();
     }
 }
 
 /// Whether a message can be issued again now.
 fn is_between_rounds<I: Id>(message: &OpenMessage<I>, custody: &Custody<I>) -> bool {
-    !message.is_waiting && !custody.is_open(message.id)
+    !message.awaits_roster && !custody.is_open(message.id)
 }

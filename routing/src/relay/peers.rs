@@ -161,7 +161,7 @@ impl<I: Id> Peers<I> {
     pub(super) fn doubt_verdicts(&mut self, roster: Option<&Roster<I>>, out: &mut Effects<I>) {
         let departures = &self.departures;
         self.verdicts.doubt_all(|peer| departures.is_gone(peer));
-        if !roster.is_some_and(Roster::is_kept) {
+        if !roster.is_some_and(Roster::is_tracked) {
             // Without a roster this node never learns that a peer is no member any more, and
             // verdicts must not pile up. Goodbyes expire.
             let gone = self.verdicts.retain(|peer| departures.is_gone(peer));

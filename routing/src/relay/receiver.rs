@@ -8,7 +8,7 @@
 //!   copy.
 
 mod check;
-mod delivered;
+mod delivered_sequences;
 mod delivery;
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,10 @@ use binomesh_overlay::{Epoch, Id};
 use super::context::Context;
 use super::custody::Custody;
 use super::{Event, RelayStats, Timer};
-use crate::packet::{Errand, Packet, Part, Refusal};
+use crate::packet::{CustodyRefusal, Errand, Packet, Part};
 use crate::strategy::Strategy;
 use check::check;
-use unknown_epoch::Held;
+use unknown_epoch::DeferredPackets;
 use window::{Claim, Novelty, Source, Windows};
 
 pub use delivery::Delivery;
@@ -34,14 +34,14 @@ pub use delivery::Delivery;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Receiver<I> {
     windows: Windows<I>,
-    held: Held<I>,
+    deferred: DeferredPackets<I>,
 }
 
 impl<I: Id> Receiver<I> {
     pub(super) const fn new() -> Self {
         Self {
             windows: Windows::new(),
-            held: Held::new(),
+            deferred: DeferredPackets::new(),
         }
     }
 
@@ -76,10 +76,10 @@ impl<I: Id> Receiver<I> {
         }
         let novelty = self.judge(from, &packet, custody, cx);
         let reason = match novelty {
-            Novelty::Outside => Some(Refusal::Window),
-            Novelty::Full => Some(Refusal::Full),
+            Novelty::Outside => Some(CustodyRefusal::Window),
+            Novelty::Full => Some(CustodyRefusal::Full),
             // A delivery is never denied, even while this node drains.
-            Novelty::New if cx.is_draining => Some(Refusal::Draining),
+            Novelty::New if cx.is_draining => Some(CustodyRefusal::Draining),
             Novelty::New | Novelty::Delivered => None,
         };
         match reason {
@@ -172,12 +172,12 @@ impl<I: Id> Receiver<I> {
         &self,
         from: I,
         errand: Errand<I>,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         // A delivery is never denied.
         let reason = if self.windows.has_delivered(errand.id) {
-            Refusal::Malformed
+            CustodyRefusal::Malformed
         } else {
             reason
         };
@@ -185,18 +185,18 @@ impl<I: Id> Receiver<I> {
     }
 
     fn hold(&mut self, from: I, packet: Box<Packet<I>>, cx: &mut Context<'_, I>) {
-        if self.held.has_room(packet.bytes(), cx.config) {
-            let number = self.held.push(from, packet);
+        if self.deferred.has_room(packet.bytes(), cx.config) {
+            let number = self.deferred.push(from, packet);
             cx.out.arm(Timer::Held(number), cx.config.hold);
         } else {
-            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+            cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
         }
     }
 
     /// A packet was held for long enough, and its epoch has not come.
     pub(super) fn on_held_timer(&mut self, number: u64, cx: &mut Context<'_, I>) {
-        if let Some((from, packet)) = self.held.take(number) {
-            cx.refuse(from, packet.header.errand, Refusal::EpochUnknown);
+        if let Some((from, packet)) = self.deferred.take(number) {
+            cx.refuse(from, packet.header.errand, CustodyRefusal::EpochUnknown);
         }
     }
 
@@ -207,9 +207,9 @@ impl<I: Id> Receiver<I> {
         custody: &mut Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        for number in self.held.of_epoch(epoch) {
+        for number in self.deferred.of_epoch(epoch) {
             cx.out.disarm(Timer::Held(number));
-            if let Some((from, packet)) = self.held.take(number) {
+            if let Some((from, packet)) = self.deferred.take(number) {
                 self.on_packet(from, packet, custody, cx);
             }
         }
@@ -217,12 +217,12 @@ impl<I: Id> Receiver<I> {
 
     /// Bytes of the held packets.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held.bytes()
+        self.deferred.bytes()
     }
 
     /// Set the gauges of held packets.
     pub(super) fn measure(&self, stats: &mut RelayStats) {
-        stats.held_packets = self.held.len();
-        stats.held_bytes = self.held.bytes();
+        stats.held_packets = self.deferred.len();
+        stats.held_bytes = self.deferred.bytes();
     }
 }

@@ -1,6 +1,6 @@
 //! The counters and gauges of a relay.
 
-use crate::packet::Refusal;
+use crate::packet::CustodyRefusal;
 
 /// Counters since the start, and a few gauges of the present state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -70,8 +70,8 @@ pub struct RelayStats {
     pub roster_doubted: u64,
     /// Roster answers that contradicted known ranks.
     pub roster_rejected: u64,
-    /// Refusals that this node gave, in the order of [`Refusal::ALL`].
-    pub refused: [u64; Refusal::ALL.len()],
+    /// Refusals that this node gave, in the order of [`CustodyRefusal::ALL`].
+    pub refused: [u64; CustodyRefusal::ALL.len()],
     /// Messages by strategy `flood` that were not passed on for lack of room.
     pub floods_skipped: u64,
     /// Hellos of neighbours in the sibling tree.
@@ -99,7 +99,7 @@ pub struct RelayStats {
 }
 
 impl RelayStats {
-    pub(super) fn count_refusal(&mut self, reason: Refusal) {
+    pub(super) fn count_refusal(&mut self, reason: CustodyRefusal) {
         if let Some(counter) = self.refused.get_mut(reason as usize) {
             *counter += 1;
         }

@@ -11,7 +11,7 @@ use binomesh_overlay::{Epoch, Id, Rank};
 
 use super::context::Context;
 use crate::packet::Message;
-use crate::shape::{Fanout, Links, Shape};
+use crate::sibling_tree::{Fanout, Links, SiblingTree};
 use crate::strategy::Strategy;
 
 /// The peers to which this node holds a link of the sibling tree.
@@ -40,7 +40,7 @@ impl<I: Id> TreeLinks<I> {
             return;
         };
         let placement = view.placement();
-        let shape = Shape::new(placement.population, cx.config.fanout);
+        let shape = SiblingTree::new(placement.population, cx.config.fanout);
         let peers = shape.hellos(placement.rank);
         let wanted: BTreeSet<I> = peers
             .filter_map(|rank| view.roster().peer_at(rank))
@@ -91,7 +91,7 @@ impl<I: Id> TreeLinks<I> {
         let placement = view.placement();
         let fanout = Some(fanout).filter(|fanout| *fanout <= Strategy::MAX_FANOUT);
         let is_beside = fanout.and_then(Fanout::new).is_some_and(|fanout| {
-            let shape = Shape::new(placement.population, fanout);
+            let shape = SiblingTree::new(placement.population, fanout);
             rank.is_within(placement.population)
                 && shape.hellos(rank).any(|other| other == placement.rank)
         });

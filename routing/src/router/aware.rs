@@ -15,7 +15,7 @@ mod search;
 use binomesh_overlay::Rank;
 
 use super::{Router, Step};
-use crate::shape::Shape;
+use crate::sibling_tree::SiblingTree;
 
 pub use search::first_hop;
 
@@ -33,7 +33,7 @@ impl Router for Aware {
         "Over the sibling tree, the shortest way round the known dead."
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         shape.distance(from, to)
     }
 

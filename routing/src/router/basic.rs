@@ -9,7 +9,7 @@
 use binomesh_overlay::Rank;
 
 use super::{Router, Step};
-use crate::shape::{Place, Shape};
+use crate::sibling_tree::{Place, SiblingTree};
 
 /// Algorithm 1 as it is written: the next hop of its rule, or the neighbour of least cost if that
 /// hop is not usable.
@@ -29,7 +29,7 @@ impl Router for Basic {
         "Over the sibling tree, the rule of its paper as it is written."
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         cost(shape, from, to)
     }
 
@@ -49,7 +49,7 @@ impl Router for BasicLeast {
         "Over the sibling tree, to the neighbour that the rule says is nearest."
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         cost(shape, from, to)
     }
 }
@@ -58,7 +58,7 @@ impl Router for BasicLeast {
 ///
 /// The paper does not define `hopLeft` and `hopRight`. Here they are the distances along this level
 /// to the destination, or to its ancestor if the destination is further down.
-fn rule(shape: &Shape, here: Rank, to: Rank) -> Option<Rank> {
+fn rule(shape: &SiblingTree, here: Rank, to: Rank) -> Option<Rank> {
     let (mine, theirs) = (shape.place(here), shape.place(to));
     if mine.level > theirs.level {
         return shape.parent(here);
@@ -77,7 +77,7 @@ fn rule(shape: &Shape, here: Rank, to: Rank) -> Option<Rank> {
 }
 
 /// The distance to the right along the ring.
-fn ahead(shape: &Shape, from: Place, goal: u32) -> u32 {
+fn ahead(shape: &SiblingTree, from: Place, goal: u32) -> u32 {
     match goal.checked_sub(from.offset) {
         Some(distance) => distance,
         None => shape.size_of(from.level).saturating_sub(from.offset - goal),
@@ -86,7 +86,7 @@ fn ahead(shape: &Shape, from: Place, goal: u32) -> u32 {
 
 /// How many turns the loop of Algorithm 1 takes, computed without a loop: up while below the
 /// destination, along the ring, down.
-fn cost(shape: &Shape, from: Rank, to: Rank) -> u32 {
+fn cost(shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
     let (from, to) = (shape.place(from), shape.place(to));
     let level = from.level.min(to.level);
     let straight = u32::from(from.level.abs_diff(to.level));
@@ -97,13 +97,13 @@ fn cost(shape: &Shape, from: Rank, to: Rank) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Fanout;
+    use crate::sibling_tree::Fanout;
     use binomesh_overlay::Population;
 
     #[test]
     fn of_two_ways_round_the_shorter_is_taken_and_of_equals_the_left() {
         // Level 2 of the binary tree is the ring 3 - 4 - 5 - 6.
-        let shape = Shape::new(Population::new(15).unwrap(), Fanout::TWO);
+        let shape = SiblingTree::new(Population::new(15).unwrap(), Fanout::TWO);
         let table = [
             (3, 4, 4, "right neighbour"),
             (3, 6, 6, "left neighbour"),
@@ -125,7 +125,7 @@ mod tests {
     fn the_cost_is_the_number_of_hops_of_a_walk() {
         for k in 2..=8 {
             for n in (1..=40).chain([64, 85, 130]) {
-                let shape = Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());
+                let shape = SiblingTree::new(Population::new(n).unwrap(), Fanout::new(k).unwrap());
                 for from in (0..n).map(Rank) {
                     for to in (0..n).map(Rank) {
                         let (mut at, mut turns) = (from, 0);

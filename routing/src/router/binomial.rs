@@ -9,7 +9,7 @@
 use binomesh_overlay::{Population, Rank};
 
 use super::{Router, Step};
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 /// The router that takes the neighbour with the least remaining weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ impl Router for Binomial {
         Links::BinomialGraph
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         hops(from.distance_to(to, shape.population()), shape.population())
     }
 
@@ -133,7 +133,7 @@ impl Sum {
 mod tests {
     use super::*;
     use crate::router::RankSet;
-    use crate::shape::Fanout;
+    use crate::sibling_tree::Fanout;
     use std::collections::VecDeque;
 
     fn breadth_first(population: Population) -> Vec<u32> {
@@ -171,7 +171,7 @@ mod tests {
     fn walking_takes_as_many_hops_as_promised() {
         for n in 1..=128 {
             let population = Population::new(n).unwrap();
-            let shape = Shape::new(population, Fanout::TWO);
+            let shape = SiblingTree::new(population, Fanout::TWO);
             let none = RankSet::default();
             for target in (0..n).map(Rank) {
                 let (mut at, mut walked) = (Rank(0), 0);

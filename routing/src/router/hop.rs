@@ -3,7 +3,7 @@
 use binomesh_overlay::Rank;
 
 use super::{Itinerary, Router, Step, binomial};
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 /// Whether links of the binomial graph may be used where those of the sibling tree do not lead on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub enum Hop {
 /// notes the dead rank in the header and chooses again.
 pub fn choose_hop(
     router: &(impl Router + ?Sized),
-    shape: &Shape,
+    shape: &SiblingTree,
     reserve: Reserve,
     here: Rank,
     itinerary: &mut Itinerary,

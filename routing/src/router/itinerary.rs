@@ -4,7 +4,7 @@ use binomesh_overlay::Rank;
 
 use super::Router;
 use crate::runs::Runs;
-use crate::shape::Shape;
+use crate::sibling_tree::SiblingTree;
 use crate::span::Span;
 
 /// A set of ranks, stored as intervals. A walk along a ring is one or two intervals, however long.
@@ -151,7 +151,7 @@ impl Itinerary {
     pub(super) fn head(
         &mut self,
         router: &(impl Router + ?Sized),
-        shape: &Shape,
+        shape: &SiblingTree,
         here: Rank,
     ) -> Option<Rank> {
         if self.target.is_none() {

@@ -1,18 +1,18 @@
 use super::*;
-use crate::shape::Fanout;
+use crate::sibling_tree::Fanout;
 use binomesh_overlay::Population;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeSet, VecDeque};
 
-fn shape(n: u32, k: u32) -> Shape {
-    Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
+fn shape(n: u32, k: u32) -> SiblingTree {
+    SiblingTree::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
 }
 
 /// The hops from every rank to `to` over all of these links, without the dead ranks.
 fn breadth_first(
-    shape: &Shape,
+    shape: &SiblingTree,
     links: &[Links],
     to: Rank,
     dead: &BTreeSet<Rank>,
@@ -38,7 +38,7 @@ fn breadth_first(
 /// How a packet to one destination ends, and after how many hops.
 fn walk(
     router: &(impl Router + ?Sized),
-    shape: &Shape,
+    shape: &SiblingTree,
     reserve: Reserve,
     from: Rank,
     mut packet: Itinerary,
@@ -60,12 +60,12 @@ fn walk(
     }
 }
 
-fn packet_to(to: Rank, shape: &Shape) -> Itinerary {
+fn packet_to(to: Rank, shape: &SiblingTree) -> Itinerary {
     Itinerary::new([to], shape.population().get() as usize)
 }
 
 /// This many dead ranks: scattered, along a level, or the top of a subtree.
-fn some_dead(shape: &Shape, count: usize, rng: &mut ChaCha8Rng) -> BTreeSet<Rank> {
+fn some_dead(shape: &SiblingTree, count: usize, rng: &mut ChaCha8Rng) -> BTreeSet<Rank> {
     let n = shape.population().get();
     let mut ranks: Vec<Rank> = (0..n).map(Rank).collect();
     match rng.random_range(0..3) {
@@ -270,7 +270,7 @@ impl Router for Hopeless {
         "hopeless"
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         shape.distance(from, to)
     }
 

@@ -5,7 +5,7 @@
 use binomesh_overlay::Rank;
 
 use super::{Router, Step};
-use crate::shape::Shape;
+use crate::sibling_tree::SiblingTree;
 
 /// The router that takes the neighbour with the shortest way up, along the ring and down, over all
 /// levels. Among equals children come first.
@@ -21,7 +21,7 @@ impl Router for Variant {
         "Over the sibling tree, up, along a ring, and down."
     }
 
-    fn cost(&self, shape: &Shape, from: Rank, to: Rank) -> u32 {
+    fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
         shape.climbing_distance(from, to)
     }
 

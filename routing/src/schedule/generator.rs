@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use binomesh_overlay::{Population, Rank};
 
 use super::topology::{CHANNELS_MAX, NODES_MAX, Node, Topology, TopologyError};
-use crate::shape::{Fanout, Links, Shape};
+use crate::sibling_tree::{Fanout, Links, SiblingTree};
 
 /// The letters of Kautz words: 0-9, then a-z.
 const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
@@ -194,7 +194,7 @@ fn shaped(graph: &str, n: u32, fanout: u32, links: Links) -> Result<Topology, To
             reason: "give sibling:K,N with a fanout K of at least 2",
         });
     };
-    let shape = Shape::new(population, fanout);
+    let shape = SiblingTree::new(population, fanout);
     numbered(graph, n, |i| {
         shape
             .neighbours(Rank(i), links)

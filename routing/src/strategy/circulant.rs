@@ -14,9 +14,9 @@
 //!                                    └─────────▶ 2         └────────▶ 2
 //! ```
 //!
-//! A member that is known to be lost hands nothing on: [`without`].
+//! A member that is known to be lost hands nothing on: [`lost_members`].
 
-mod without;
+mod lost_members;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -110,7 +110,7 @@ impl Trees {
             return Some(all);
         }
         remembered(&KNOWN, (population, lost), |(_, lost)| {
-            without::rewire(&all, lost)
+            lost_members::rewire(&all, lost)
         })
     }
 

@@ -7,11 +7,15 @@
 
 use binomesh_overlay::Rank;
 
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 /// The neighbours to which `at` sends a broadcast that it has received for the first time, from
 /// `sender`, or that it originates.
-pub fn flood(shape: &Shape, at: Rank, sender: Option<Rank>) -> impl Iterator<Item = Rank> + use<> {
+pub fn flood(
+    shape: &SiblingTree,
+    at: Rank,
+    sender: Option<Rank>,
+) -> impl Iterator<Item = Rank> + use<> {
     let neighbours = shape.neighbours(at, Links::BinomialGraph);
     neighbours.filter(move |rank| Some(*rank) != sender)
 }
@@ -19,13 +23,13 @@ pub fn flood(shape: &Shape, at: Rank, sender: Option<Rank>) -> impl Iterator<Ite
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Fanout;
+    use crate::sibling_tree::Fanout;
     use binomesh_overlay::Population;
 
     #[test]
     fn a_flood_reaches_all_in_as_many_rounds_as_the_graph_is_wide() {
         for n in 1..=300u32 {
-            let shape = Shape::new(Population::new(n).unwrap(), Fanout::TWO);
+            let shape = SiblingTree::new(Population::new(n).unwrap(), Fanout::TWO);
             let mut round = vec![None; n as usize];
             round[0] = Some(0);
             let (mut now, mut rounds, mut messages) = (vec![(Rank(0), None)], 0, 0);

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::circulant::{NODES_MAX, Trees};
 use super::{Encapsulation, binomial, heirs};
-use crate::shape::{Fanout, Links, Shape};
+use crate::sibling_tree::{Fanout, Links, SiblingTree};
 use crate::span::Span;
 
 named! {
@@ -226,12 +226,12 @@ impl Strategy {
             return None;
         }
         let order = match self {
-            Self::Binomial | Self::Flood => Order::Ring,
-            Self::Chain => Order::Chain,
+            Self::Binomial | Self::Flood => MemberOrder::Ring,
+            Self::Chain => MemberOrder::Chain,
             Self::SiblingTree { fanout } => {
-                let shape = Shape::new(population, Fanout::new(fanout)?);
+                let shape = SiblingTree::new(population, Fanout::new(fanout)?);
                 let origin = Rank(origin.0 % population.get());
-                Order::Sibling(Sibling {
+                MemberOrder::Sibling(Sibling {
                     first: shape.preorder(origin),
                     size: shape.subtree_size(origin),
                     shape,
@@ -239,7 +239,7 @@ impl Strategy {
             }
             Self::Circulant { left, lost } => {
                 let lost = lost.distances(population, origin);
-                Order::Circulant(Trees::without(population.get(), lost)?, left)
+                MemberOrder::Circulant(Trees::without(population.get(), lost)?, left)
             }
         };
         Some(Layout {
@@ -255,7 +255,7 @@ impl Strategy {
 pub struct Layout {
     population: Population,
     origin: Rank,
-    order: Order,
+    order: MemberOrder,
 }
 
 #[expect(
@@ -263,7 +263,7 @@ pub struct Layout {
     reason = "it is made for a step and lives no longer"
 )]
 #[derive(Debug, Clone)]
-enum Order {
+enum MemberOrder {
     Ring,
     Chain,
     Sibling(Sibling),
@@ -273,7 +273,7 @@ enum Order {
 
 #[derive(Debug, Clone, Copy)]
 struct Sibling {
-    shape: Shape,
+    shape: SiblingTree,
     /// The place of the origin in preorder.
     first: u32,
     /// How many ranks the subtree of the origin has.
@@ -285,18 +285,18 @@ impl Layout {
     pub fn position(&self, rank: Rank) -> u32 {
         let distance = self.origin.distance_to(rank, self.population);
         match &self.order {
-            Order::Ring | Order::Chain => distance,
-            Order::Sibling(tree) => tree.position(rank),
-            Order::Circulant(trees, left) => trees.tree(*left).position(distance),
+            MemberOrder::Ring | MemberOrder::Chain => distance,
+            MemberOrder::Sibling(tree) => tree.position(rank),
+            MemberOrder::Circulant(trees, left) => trees.tree(*left).position(distance),
         }
     }
 
     /// The rank at a position below N.
     pub fn rank(&self, position: u32) -> Rank {
         match &self.order {
-            Order::Ring | Order::Chain => self.origin.ahead(position, self.population),
-            Order::Sibling(tree) => tree.rank(position).unwrap_or(self.origin),
-            Order::Circulant(trees, left) => {
+            MemberOrder::Ring | MemberOrder::Chain => self.origin.ahead(position, self.population),
+            MemberOrder::Sibling(tree) => tree.rank(position).unwrap_or(self.origin),
+            MemberOrder::Circulant(trees, left) => {
                 let distance = trees.tree(*left).distance(position);
                 self.origin.ahead(distance, self.population)
             }
@@ -307,7 +307,7 @@ impl Layout {
     /// sends it. None if the strategy has no rounds.
     pub fn round(&self, position: u32) -> Option<u32> {
         match &self.order {
-            Order::Circulant(trees, left) => Some(trees.tree(*left).round(position)),
+            MemberOrder::Circulant(trees, left) => Some(trees.tree(*left).round(position)),
             _ => None,
         }
     }
@@ -321,9 +321,9 @@ impl Layout {
     /// The parts of a span that `at` hands on, in the order of sending.
     pub fn parts(&self, at: u32, span: Span) -> Vec<Span> {
         match &self.order {
-            Order::Chain => (!span.is_empty()).then_some(span).into_iter().collect(),
-            Order::Ring => binomial(at, span).collect(),
-            Order::Sibling(_) | Order::Circulant(..) => self.subtrees(at, span),
+            MemberOrder::Chain => (!span.is_empty()).then_some(span).into_iter().collect(),
+            MemberOrder::Ring => binomial(at, span).collect(),
+            MemberOrder::Sibling(_) | MemberOrder::Circulant(..) => self.subtrees(at, span),
         }
     }
 
@@ -334,16 +334,16 @@ impl Layout {
     /// next rank does.
     pub fn heirs(&self, at: u32, rest: Span) -> Vec<Span> {
         match &self.order {
-            Order::Sibling(_) | Order::Circulant(..) => self.subtrees(at, rest),
-            Order::Ring | Order::Chain if rest.is_empty() => Vec::new(),
-            Order::Ring | Order::Chain => vec![rest],
+            MemberOrder::Sibling(_) | MemberOrder::Circulant(..) => self.subtrees(at, rest),
+            MemberOrder::Ring | MemberOrder::Chain if rest.is_empty() => Vec::new(),
+            MemberOrder::Ring | MemberOrder::Chain => vec![rest],
         }
     }
 
     /// Whether the head of a part is no neighbour of this rank in the sibling tree, so that the
     /// part goes over further ranks.
     pub(crate) fn is_far(&self, rank: Rank, head: Rank) -> bool {
-        let Order::Sibling(tree) = &self.order else {
+        let MemberOrder::Sibling(tree) = &self.order else {
             return false;
         };
         let mut kin = tree.shape.neighbours(rank, Links::SiblingTree);
@@ -354,9 +354,9 @@ impl Layout {
     /// gets the rest.
     fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
         let starts: Vec<u32> = match &self.order {
-            Order::Ring | Order::Chain => return Vec::new(),
-            Order::Circulant(trees, left) => trees.tree(*left).children(at).collect(),
-            Order::Sibling(tree) => {
+            MemberOrder::Ring | MemberOrder::Chain => return Vec::new(),
+            MemberOrder::Circulant(trees, left) => trees.tree(*left).children(at).collect(),
+            MemberOrder::Sibling(tree) => {
                 let children = heirs(&tree.shape, self.rank(at), Encapsulation::Recursive, 0);
                 let children = children.filter(|child| *child != self.origin);
                 let root = (at == 0 && self.origin != Rank(0)).then_some(Rank(0));

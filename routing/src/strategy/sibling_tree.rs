@@ -18,7 +18,7 @@
 
 use binomesh_overlay::Rank;
 
-use crate::shape::Shape;
+use crate::sibling_tree::SiblingTree;
 
 /// How often a packet is encapsulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub const ROOT: Rank = Rank(0);
 
 /// The parts that `at` hands on, in the order of sending: its children from left to right.
 pub fn sibling_tree(
-    shape: &Shape,
+    shape: &SiblingTree,
     at: Rank,
     mut is_live: impl FnMut(Rank) -> bool,
 ) -> impl Iterator<Item = Handover> {
@@ -56,7 +56,7 @@ pub fn sibling_tree(
 /// The destinations that replace a lost one. `generation` counts how often this was done to the
 /// packet before: 0 for a packet to a child or to the root.
 pub fn heirs(
-    shape: &Shape,
+    shape: &SiblingTree,
     lost: Rank,
     encapsulation: Encapsulation,
     generation: u32,
@@ -71,16 +71,20 @@ pub fn heirs(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Fanout;
+    use crate::sibling_tree::Fanout;
     use binomesh_overlay::Population;
     use std::collections::BTreeSet;
 
-    fn shape(n: u32, k: u32) -> Shape {
-        Shape::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
+    fn shape(n: u32, k: u32) -> SiblingTree {
+        SiblingTree::new(Population::new(n).unwrap(), Fanout::new(k).unwrap())
     }
 
     /// The ranks that get a broadcast from the root if every packet arrives that can.
-    fn reached(shape: &Shape, dead: &BTreeSet<Rank>, encapsulation: Encapsulation) -> Vec<Rank> {
+    fn reached(
+        shape: &SiblingTree,
+        dead: &BTreeSet<Rank>,
+        encapsulation: Encapsulation,
+    ) -> Vec<Rank> {
         let is_live = |rank| !dead.contains(&rank);
         let (mut open, mut reached) = (vec![(ROOT, 0)], Vec::new());
         while let Some((at, generation)) = open.pop() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{
-    Content, Message, Packet, PacketId, Part, Payloads, Refusal, Signature, State, Topic,
+    Content, CustodyRefusal, Message, Packet, PacketId, Part, Payloads, Signature, State, Topic,
 };
 use binomesh_routing::relay::{PublishError, RelayStats};
 use binomesh_routing::strategy::Strategy;
@@ -635,8 +635,8 @@ impl Network {
             return Input::Message { from, message };
         }
         let reason = match is_signed {
-            false => Refusal::Unsigned,
-            true => Refusal::Signature,
+            false => CustodyRefusal::Unsigned,
+            true => CustodyRefusal::Signature,
         };
         let errand = packet.header.errand;
         Input::Unproven {

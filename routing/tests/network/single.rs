@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};
 use binomesh_routing::packet::{
-    Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason, Refusal, Span,
-    State, Topic,
+    CustodyRefusal, Errand, Exception, Header, Message, Packet, PacketId, Part, Payloads, Reason,
+    Span, State, Topic,
 };
 use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{
@@ -103,7 +103,7 @@ impl Single {
                 match message {
                     Message::Packet(packet) => packets.push((to, *packet)),
                     Message::Inquire { errand, .. } => {
-                        let reason = Refusal::Unknown;
+                        let reason = CustodyRefusal::Unknown;
                         self.hear(to, Message::Refused { errand, reason });
                     }
                     _ => {}

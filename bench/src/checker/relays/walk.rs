@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binomesh_routing::Relay;
-use binomesh_routing::packet::Refusal;
+use binomesh_routing::packet::CustodyRefusal;
 use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
@@ -118,7 +118,10 @@ fn one(world: &Relays, mut state: State, seed: u64) -> Walked {
 /// How often a node has said that it has no room.
 fn busy_of(relay: &Relay<Id>) -> u64 {
     let counters = relay.stats().refused;
-    counters.get(Refusal::Busy as usize).copied().unwrap_or(0)
+    counters
+        .get(CustodyRefusal::Busy as usize)
+        .copied()
+        .unwrap_or(0)
 }
 
 /// The property that failed, and the steps that led there, as text.

@@ -24,7 +24,7 @@ mod receipts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh::world::{Id, Told, Turn};
+use binomesh::world::{Id, ReportedEvent, Turn};
 use binomesh_overlay::{Epoch, Placement, Rank};
 use binomesh_routing::{PacketId, Receipt};
 use bytes::Bytes;
@@ -155,7 +155,7 @@ impl Checker {
     }
 
     /// A process is told that a life of another one has left.
-    pub fn on_left(&mut self, told: &Told, peer: Id, boot: u64) {
+    pub fn on_left(&mut self, told: &ReportedEvent, peer: Id, boot: u64) {
         let (at, by) = (told.at, told.by);
         if !self.goodbyes.on_left(told, peer, boot) {
             self.found
@@ -164,7 +164,7 @@ impl Checker {
     }
 
     /// A process is told other news of a peer, whose goodbye then does not count any more.
-    pub fn on_other_word(&mut self, told: &Told, peer: Id) {
+    pub fn on_other_word(&mut self, told: &ReportedEvent, peer: Id) {
         self.goodbyes.on_other_word(told, peer);
     }
 
@@ -254,7 +254,7 @@ impl Checker {
     }
 
     /// A relay has delivered a message.
-    pub fn on_delivery(&mut self, told: &Told, id: PacketId<Id>, payload: &Bytes) {
+    pub fn on_delivery(&mut self, told: &ReportedEvent, id: PacketId<Id>, payload: &Bytes) {
         self.deliveries += 1;
         let of_id = self.arrivals.entry(id).or_default();
         let process = self.processes.get(&told.by).copied().unwrap_or(told.boot);
@@ -266,7 +266,7 @@ impl Checker {
     }
 
     /// A relay has given a receipt.
-    pub fn on_receipt(&mut self, told: &Told, receipt: &Receipt<Id>) {
+    pub fn on_receipt(&mut self, told: &ReportedEvent, receipt: &Receipt<Id>) {
         let id = receipt.id;
         if (told.by, told.boot) != (id.origin, id.boot) {
             let message = Name(id);
@@ -284,7 +284,7 @@ impl Checker {
     }
 
     /// A relay says that it has no open message.
-    pub fn on_drained(&mut self, told: &Told) {
+    pub fn on_drained(&mut self, told: &ReportedEvent) {
         let open = self.open_of(told.by, told.boot).next();
         if let Some(id) = open {
             self.found

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binomesh::Bootstrap;
-use binomesh::world::{Conditions, Fault, Id, Shape};
+use binomesh::world::{Conditions, DeploymentTree, Fault, Id};
 use binomesh_overlay::Planted;
 use binomesh_overlay::config::Pace;
 use binomesh_routing as routing;
@@ -33,7 +33,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "is_default")]
     pub bootstrap: Bootstrap,
     /// The deployment tree.
-    pub shape: Shape,
+    pub shape: DeploymentTree,
     /// The pace of the nodes.
     pub profile: Profile,
     /// How long a dead member's rank stays vacant.

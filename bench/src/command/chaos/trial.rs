@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use binomesh::Bootstrap;
 use binomesh::peer::{Event, Peer};
-use binomesh::world::{Fault, Id, Memory, Network, Shape, Told, World};
+use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, ReportedEvent, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
 use binomesh_overlay::{self as overlay, Config, Planted};
@@ -207,7 +207,7 @@ impl<'a> Trial<'a> {
         for id in 0..nodes {
             let mut rng = ChaCha8Rng::seed_from_u64(seed ^ u64::from(id) << 40);
             let mut noise = Noise::new(seed.wrapping_add(u64::from(id) << 32));
-            let mut config = Config::new(id, super::draw::FIRST_BOOT, noise.next());
+            let mut config = Config::new(id, super::generator::FIRST_BOOT, noise.next());
             config.parent = shape.parent(id, &mut rng);
             config.slot = Some(id);
             let others: Vec<Id> = (0..nodes).filter(|other| *other != id).collect();
@@ -570,7 +570,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn note_goodbye(&mut self, told: &Told) {
+    fn note_goodbye(&mut self, told: &ReportedEvent) {
         use overlay::overlay::Event as Word;
         match told.event {
             Event::Overlay(Word::Down(peer)) => {
@@ -590,7 +590,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn on_view(&mut self, told: &Told) {
+    fn on_view(&mut self, told: &ReportedEvent) {
         let peer = self.world.peer(told.by);
         if let Some(placement) = peer.and_then(|peer| peer.overlay().placement()) {
             let (at, id, boot) = (told.at, told.by, told.boot);
@@ -653,7 +653,7 @@ fn adjust(scenario: &Scenario, planted: Planted, config: &mut Config<Id>) {
     config.pace = scenario.profile.pace();
     config.pace.grace = Duration::from_millis(scenario.grace_ms);
     let most = match scenario.shape {
-        Shape::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
+        DeploymentTree::Flat => u16::try_from(scenario.nodes).unwrap_or(u16::MAX),
         _ => 0,
     };
     config.limits.max_children = most.max(scenario.max_children);

@@ -5,14 +5,14 @@ use serde::Serialize;
 use super::{Converge, Reading, SchedulerName};
 use crate::arena::arbitrary::Trial;
 use crate::arena::mailbox::Discipline;
-use crate::arena::tree::Shape;
+use crate::arena::tree::TreeShape;
 use crate::record::{self, Stopwatch};
 
 /// The results for many arbitrary states of one size.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ArbitraryRow {
     /// The shape of the trees; none if they have any shape.
-    shape: Option<Shape>,
+    shape: Option<TreeShape>,
     nodes: usize,
     scheduler: SchedulerName,
     reading: Reading,

@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 
-use super::{Converge, Limits};
+use super::{BackoffLimits, Converge};
 use crate::arena::single_fault::Quiet;
-use crate::arena::tree::{Shape, Tree};
+use crate::arena::tree::{Tree, TreeShape};
 use crate::record::Stopwatch;
 use crate::{parallel, record};
 
 /// The results for all single faults.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct SingleFaultsRow {
-    shape: Shape,
+    shape: TreeShape,
     nodes: usize,
     backoff_minimum: u32,
     backoff_maximum: u32,
@@ -30,7 +30,7 @@ impl Converge {
     /// start.
     pub(super) fn single_faults(&self, nodes: usize) -> Option<SingleFaultsRow> {
         let watch = Stopwatch::start();
-        let limits: Limits = self.limits();
+        let limits: BackoffLimits = self.limits();
         let shape = self.clean_shape();
         let tree = Tree::new(shape, nodes, self.randomness());
         let quiet = Quiet::on(tree, self.rules(), limits)?;

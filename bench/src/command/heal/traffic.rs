@@ -128,14 +128,14 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
-    use binomesh::world::{Network, Shape};
+    use binomesh::world::{DeploymentTree, Network};
 
     use super::*;
 
     #[test]
     fn nodes_that_did_not_get_a_broadcast_are_counted() {
         let mut world = World::new(1, Network::local());
-        world.deploy(8, Shape::Binomial, |_| {});
+        world.deploy(8, DeploymentTree::Binomial, |_| {});
         world.run_for(Duration::from_secs(5));
         let mut traffic = Traffic::new(2, world.now());
         traffic.pass(&mut world);

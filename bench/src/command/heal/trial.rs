@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use binomesh::world::{Defect, Fault, Memory, Network, Shape, World};
+use binomesh::world::{Defect, DeploymentTree, Fault, Memory, Network, World};
 use binomesh_overlay::Placement;
 use rand::seq::index;
 
@@ -77,10 +77,10 @@ pub(super) struct Healed {
 pub(super) fn play(case: &Case) -> Outcome {
     let mut world = World::new(case.seed, Network::local());
     let shape = match case.shape {
-        ShapeName::Binomial => Shape::Binomial,
-        ShapeName::Binary => Shape::Binary,
-        ShapeName::Random => Shape::Random,
-        ShapeName::Flat => Shape::Flat,
+        ShapeName::Binomial => DeploymentTree::Binomial,
+        ShapeName::Binary => DeploymentTree::Binary,
+        ShapeName::Random => DeploymentTree::Random,
+        ShapeName::Flat => DeploymentTree::Flat,
     };
     world.deploy(case.nodes, shape, |config| config.pace.grace = case.grace);
     let mut outcome = Outcome {
@@ -100,12 +100,12 @@ pub(super) fn play(case: &Case) -> Outcome {
     }
     let depths = world.peers().map(|(_, peer)| peer.overlay().tree().depth());
     outcome.depth = depths.max().unwrap_or(0) as u32;
-    let before = Sight::of(&world);
+    let before = WorldSnapshot::of(&world);
     disturb(&mut world, case);
     let mut traffic = Traffic::new(case.broadcasts, world.now());
     let watched = watch(&mut world, case.limit, &mut traffic);
     outcome.delivered = traffic.judge(&world);
-    let cost = |sight: &Sight| sight.since(&before);
+    let cost = |sight: &WorldSnapshot| sight.since(&before);
     outcome.exact = watched.exact.as_ref().map(cost);
     outcome.relinked = watched.relinked.as_ref().map(cost);
     outcome.defect = match (watched.defect, outcome.delivered) {
@@ -138,13 +138,13 @@ fn disturb(world: &mut World, case: &Case) {
 
 /// A cluster at one moment.
 #[derive(Clone)]
-struct Sight {
+struct WorldSnapshot {
     at: Duration,
     places: BTreeMap<u32, Placement<u32>>,
     dialled: u64,
 }
 
-impl Sight {
+impl WorldSnapshot {
     fn of(world: &World) -> Self {
         Self {
             at: world.now(),
@@ -168,8 +168,8 @@ impl Sight {
 
 /// The stages of a healing.
 struct Watched {
-    relinked: Option<Sight>,
-    exact: Option<Sight>,
+    relinked: Option<WorldSnapshot>,
+    exact: Option<WorldSnapshot>,
     /// The defect at the end.
     defect: Option<Defect>,
 }
@@ -199,7 +199,7 @@ fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
 /// Since when a condition holds, and whether it has ever held for long enough.
 #[derive(Default)]
 struct Stood {
-    since: Option<Sight>,
+    since: Option<WorldSnapshot>,
     is_for_good: bool,
 }
 
@@ -208,12 +208,12 @@ impl Stood {
         match &self.since {
             _ if self.is_for_good => {}
             _ if !holds => self.since = None,
-            None => self.since = Some(Sight::of(world)),
+            None => self.since = Some(WorldSnapshot::of(world)),
             Some(sight) => self.is_for_good = world.now() >= sight.at + STANDING,
         }
     }
 
-    fn for_good(self) -> Option<Sight> {
+    fn for_good(self) -> Option<WorldSnapshot> {
         self.since.filter(|_| self.is_for_good)
     }
 }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::{Counters, Loopback, growth, growth_by_kind, processor_time};
+use super::observation::Observations;
 use super::saturate::minutes;
 use super::setup::{Context, Setup, now, verified};
-use super::sight::Sights;
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
@@ -95,7 +95,7 @@ pub struct Row {
 
 /// All counters at one moment.
 struct Reading {
-    sights: Sights,
+    observations: Observations,
     counters: Vec<Counters>,
     processor: Vec<Duration>,
     sent: Loopback,
@@ -123,10 +123,10 @@ impl Idle {
         tokio::time::sleep(Duration::from_secs(self.settle_seconds)).await;
         verified(cluster, self.setup.timeout()).await?;
 
-        // To ask for all sights takes a minute, so this is done before and after all that is
+        // To ask for all observations takes a minute, so this is done before and after all that is
         // counted.
         let before = Reading {
-            sights: self.sights(&members).await,
+            observations: self.observations(&members).await,
             counters: Counters::scrape_all(&members).await?,
             processor: processor_times(&members)?,
             sent: Loopback::read()?,
@@ -139,14 +139,14 @@ impl Idle {
         let elapsed = begun.elapsed();
         let after = Reading {
             counters: Counters::scrape_all(&members).await?,
-            sights: self.sights(&members).await,
+            observations: self.observations(&members).await,
             processor,
             sent,
         };
         Ok(self.row(&before, &after, elapsed))
     }
 
-    async fn sights(&self, members: &[Member]) -> Sights {
+    async fn observations(&self, members: &[Member]) -> Observations {
         let watch = Watch::open(members, Duration::from_secs(60), self.setup.timeout()).await;
         watch.latest().clone()
     }
@@ -162,15 +162,16 @@ impl Idle {
             .map(|(before, after)| after.saturating_sub(*before).as_secs_f64() / seconds)
             .collect();
         let links: usize = after
-            .sights
+            .observations
             .values()
             .map(|one| one.report.links.len())
             .sum();
-        let is_same = |name: &String| match (before.sights.get(name), after.sights.get(name)) {
-            (Some(before), Some(after)) => before.tables() == after.tables(),
-            _ => false,
-        };
-        let names = before.sights.keys().chain(after.sights.keys());
+        let is_same =
+            |name: &String| match (before.observations.get(name), after.observations.get(name)) {
+                (Some(before), Some(after)) => before.tables() == after.tables(),
+                _ => false,
+            };
+        let names = before.observations.keys().chain(after.observations.keys());
         let names: std::collections::BTreeSet<&String> = names.collect();
         let topology_changes = names.into_iter().filter(|name| !is_same(name)).count();
         let link_changes =

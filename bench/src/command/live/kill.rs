@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::observation::{all_avoid, is_graph, is_relinked};
 use super::setup::{Context, Setup, now, quantile};
-use super::sight::{all_avoid, is_graph, is_relinked};
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::record;
@@ -219,10 +219,14 @@ impl Kill {
         let mut times = Times::default();
         while let Some(seen) = watch.next(until).await {
             let after = seen.at.saturating_duration_since(begun).as_secs_f64();
-            let sights = watch.latest();
-            let relinked = is_relinked(sights);
-            let graph = relinked && is_graph(sights);
-            note(&mut times.avoided_seconds, all_avoid(sights, &names), after);
+            let observations = watch.latest();
+            let relinked = is_relinked(observations);
+            let graph = relinked && is_graph(observations);
+            note(
+                &mut times.avoided_seconds,
+                all_avoid(observations, &names),
+                after,
+            );
             note(&mut times.relinked_seconds, relinked, after);
             note(&mut times.graph_seconds, graph, after);
             if graph && times.avoided_seconds.is_some() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::sight::{Sight, Sights, epochs_between};
+use super::observation::{Observation, Observations, epochs_between};
 use super::watch::Seen;
 
 /// The events during a time of watching. If there is a victim, the other nodes are watched, and the
@@ -52,23 +52,27 @@ pub struct Tallied {
 
 impl Ledger {
     /// A ledger without events, for a cluster of this many nodes.
-    pub fn new(nodes: u32, victim: Option<&str>, sights: &Sights) -> Self {
+    pub fn new(nodes: u32, victim: Option<&str>, observations: &Observations) -> Self {
         Self {
             nodes,
             victim: victim.map(str::to_owned),
             epochs: BTreeSet::new(),
             observers: BTreeMap::new(),
             accused: BTreeSet::new(),
-            has_lists: sights.values().any(|sight| sight.down.is_some()),
+            has_lists: observations
+                .values()
+                .any(|observation| observation.down.is_some()),
             population_min: nodes,
             tables_changed: 0,
         }
     }
 
     /// Note the news that a node has told.
-    pub fn note(&mut self, seen: &Seen, sights: &Sights) {
+    pub fn note(&mut self, seen: &Seen, observations: &Observations) {
         let victim = self.victim.as_deref();
-        let (Some(sight), false) = (sights.get(&seen.name), victim == Some(&*seen.name)) else {
+        let (Some(observation), false) =
+            (observations.get(&seen.name), victim == Some(&*seen.name))
+        else {
             return;
         };
         let observer = self.observers.entry(seen.name.clone()).or_default();
@@ -76,22 +80,22 @@ impl Ledger {
             .before
             .as_ref()
             .and_then(|one| one.report.epoch.as_deref());
-        let epoch = sight.report.epoch.as_deref();
+        let epoch = observation.report.epoch.as_deref();
         if let Some(epoch) = epoch.filter(|_| epoch != epoch_before) {
             let steps = epoch_before.and_then(|before| epochs_between(before, epoch));
             observer.epochs += steps.unwrap_or(1).max(1);
             self.epochs.insert(epoch.to_owned());
         }
         let is_less = |population: u32| population < self.nodes;
-        let is_down = victim.is_some_and(|victim| sight.takes_for_down(victim));
-        let is_without = is_down || sight.report.population.is_some_and(is_less);
+        let is_down = victim.is_some_and(|victim| observation.takes_for_down(victim));
+        let is_without = is_down || observation.report.population.is_some_and(is_less);
         observer.leaves += u64::from(is_without && !observer.is_without);
         observer.returns += u64::from(!is_without && observer.is_without);
         observer.is_without = is_without;
         self.population_min = self
             .population_min
-            .min(sight.report.population.unwrap_or(u32::MAX));
-        for accused in sight
+            .min(observation.report.population.unwrap_or(u32::MAX));
+        for accused in observation
             .down
             .iter()
             .flatten()
@@ -99,8 +103,8 @@ impl Ledger {
         {
             self.accused.insert((seen.name.clone(), accused.clone()));
         }
-        self.has_lists |= sight.down.is_some();
-        let is_changed = |before: &Sight| before.tables() != sight.tables();
+        self.has_lists |= observation.down.is_some();
+        let is_changed = |before: &Observation| before.tables() != observation.tables();
         self.tables_changed += u64::from(seen.before.as_ref().is_some_and(is_changed));
     }
 
@@ -130,38 +134,43 @@ impl Tallied {
 
 #[cfg(test)]
 mod tests {
+    use super::super::observation::tests::ring;
     use super::super::setup::now;
-    use super::super::sight::tests::ring;
     use super::*;
 
-    fn say(ledger: &mut Ledger, sights: &mut Sights, name: &str, edit: fn(&mut Sight)) {
-        let before = sights.get(name).cloned();
-        edit(sights.get_mut(name).unwrap());
+    fn say(
+        ledger: &mut Ledger,
+        observations: &mut Observations,
+        name: &str,
+        edit: fn(&mut Observation),
+    ) {
+        let before = observations.get(name).cloned();
+        edit(observations.get_mut(name).unwrap());
         let seen = Seen {
             name: name.to_owned(),
             at: now(),
             before,
         };
-        ledger.note(&seen, sights);
+        ledger.note(&seen, observations);
     }
 
     #[test]
     fn a_leave_and_a_return_are_counted_once_each() {
-        let mut sights = ring();
-        let mut ledger = Ledger::new(3, Some("c"), &sights);
-        say(&mut ledger, &mut sights, "a", |one| {
+        let mut observations = ring();
+        let mut ledger = Ledger::new(3, Some("c"), &observations);
+        say(&mut ledger, &mut observations, "a", |one| {
             one.report.epoch = Some("r-7-2-00".into());
             one.report.population = Some(2);
         });
-        say(&mut ledger, &mut sights, "a", |one| {
+        say(&mut ledger, &mut observations, "a", |one| {
             one.report.healthy = false
         });
-        say(&mut ledger, &mut sights, "a", |one| {
+        say(&mut ledger, &mut observations, "a", |one| {
             one.report.epoch = Some("r-7-4-00".into());
             one.report.population = Some(3);
         });
         // The victim's own answers do not count.
-        say(&mut ledger, &mut sights, "c", |one| {
+        say(&mut ledger, &mut observations, "c", |one| {
             one.report.population = Some(1)
         });
         let found = ledger.tallied();
@@ -176,21 +185,21 @@ mod tests {
 
     #[test]
     fn verdicts_on_others_than_the_victim_are_false() {
-        let mut sights = ring();
-        let mut ledger = Ledger::new(3, Some("c"), &sights);
-        say(&mut ledger, &mut sights, "a", |one| {
+        let mut observations = ring();
+        let mut ledger = Ledger::new(3, Some("c"), &observations);
+        say(&mut ledger, &mut observations, "a", |one| {
             one.down = Some(["c".into()].into())
         });
         assert_eq!(ledger.tallied().false_verdicts, Some(0));
         assert_eq!(ledger.tallied().leaves_max, 1, "the verdict on the victim");
-        say(&mut ledger, &mut sights, "a", |one| {
+        say(&mut ledger, &mut observations, "a", |one| {
             one.down = Some(["b".into()].into())
         });
         let found = ledger.tallied();
         assert_eq!((found.false_verdicts, found.returns_max), (Some(1), 1));
         let mut ledger = Ledger::new(3, None, &ring());
         assert!(ledger.tallied().is_nothing());
-        say(&mut ledger, &mut sights, "b", |one| {
+        say(&mut ledger, &mut observations, "b", |one| {
             one.down = Some(["c".into()].into())
         });
         assert!(

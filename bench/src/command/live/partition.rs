@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::observation::{Observations, is_graph};
 use super::receivers::Receivers;
 use super::setup::{Context, Setup, now};
-use super::sight::{Sights, is_graph};
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::hosts::udp_relay::UdpRelay;
@@ -217,10 +217,10 @@ async fn graphs_until(
     let mut since = [None; 2];
     while let Some(seen) = watch.next(end).await {
         for (since, half) in since.iter_mut().zip(halves) {
-            let sight = |member: &Member| watch.latest().get_key_value(&member.name);
-            let own = half.iter().filter_map(sight);
-            let own: Sights = own
-                .map(|(name, sight)| (name.clone(), sight.clone()))
+            let observation = |member: &Member| watch.latest().get_key_value(&member.name);
+            let own = half.iter().filter_map(observation);
+            let own: Observations = own
+                .map(|(name, observation)| (name.clone(), observation.clone()))
                 .collect();
             *since = since.or(Some(seen.at)).filter(|_| is_graph(&own));
         }

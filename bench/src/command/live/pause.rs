@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::{Ledger, Tallied};
+use super::observation::is_graph;
 use super::setup::{Context, Setup, now};
-use super::sight::is_graph;
 use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::record;
@@ -132,7 +132,8 @@ impl Pause {
         record::progress(format_args!("{victim} is paused for {pause:?}"));
         let period = Duration::from_millis(self.poll_milliseconds);
         let watch = Watch::open(members, period, self.setup.timeout()).await;
-        let root = |sight: &super::sight::Sight| sight.report.parent.is_none();
+        let root =
+            |observation: &super::observation::Observation| observation.report.parent.is_none();
         let paused_root = watch.latest().get(victim).is_some_and(root);
         let excused = (length == Length::FiveTimes).then_some(victim);
         let ledger = Ledger::new(self.nodes, excused, watch.latest());

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::bare::End;
 use super::counters::processor_time;
 use super::setup::{Context, Setup, now};
-use crate::command::peers::home::Home;
+use crate::command::peers::credentials::CredentialsFolder;
 use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::hosts::network::{Family, Hosts, Rate};
@@ -200,7 +200,7 @@ impl Uplink {
         let places: Vec<Place> = hosts.places();
         let bytes = Bytes::from(vec![0; (self.file_mib as usize) << 20]);
         let transfer = move || {
-            let home = Home::new(2, binomesh::Profile::Default, false)?;
+            let home = CredentialsFolder::new(2, binomesh::Profile::Default, false)?;
             let [from, to, ..] = &places[..] else {
                 return Err(Failure::run("there are no two hosts"));
             };

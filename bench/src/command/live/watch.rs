@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
+use super::observation::{Observation, Observations};
 use super::setup::now;
-use super::sight::{Sight, Sights};
 
 /// The longest wait for an answer. A paused node gives none.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -24,14 +24,14 @@ pub struct Seen {
     /// The time at which the answer came.
     pub at: Instant,
     /// The answer before that one, if there was one.
-    pub before: Option<Sight>,
+    pub before: Option<Observation>,
 }
 
 /// Nodes that are asked periodically.
 #[derive(Debug)]
 pub struct Watch {
-    answers: mpsc::Receiver<(String, Instant, Sight)>,
-    latest: Sights,
+    answers: mpsc::Receiver<(String, Instant, Observation)>,
+    latest: Observations,
     _readers: JoinSet<()>,
 }
 
@@ -50,7 +50,7 @@ impl Watch {
         }
         let mut watch = Self {
             answers,
-            latest: Sights::new(),
+            latest: Observations::new(),
             _readers: readers,
         };
         let until = begun + patience;
@@ -59,15 +59,15 @@ impl Watch {
     }
 
     /// The last answers of the nodes.
-    pub const fn latest(&self) -> &Sights {
+    pub const fn latest(&self) -> &Observations {
         &self.latest
     }
 
     /// The next news; `None` if there is none until this time.
     pub async fn next(&mut self, until: Instant) -> Option<Seen> {
         let news = tokio::time::timeout_at(until, self.answers.recv()).await;
-        let (name, at, sight) = news.ok()??;
-        let before = self.latest.insert(name.clone(), sight);
+        let (name, at, observation) = news.ok()??;
+        let before = self.latest.insert(name.clone(), observation);
         Some(Seen { name, at, before })
     }
 }
@@ -76,7 +76,7 @@ async fn read(
     member: Member,
     first: Instant,
     period: Duration,
-    news: mpsc::Sender<(String, Instant, Sight)>,
+    news: mpsc::Sender<(String, Instant, Observation)>,
 ) {
     let mut session = member.client().session();
     let mut ticks = interval_at(first, period.max(Duration::from_millis(1)));
@@ -84,16 +84,17 @@ async fn read(
     let mut last = None;
     loop {
         ticks.tick().await;
-        let Ok(Ok(Some(sight))) = timeout(ANSWER, Sight::ask(&mut session)).await else {
+        let Ok(Ok(Some(observation))) = timeout(ANSWER, Observation::ask(&mut session)).await
+        else {
             continue;
         };
-        if last.as_ref() == Some(&sight) {
+        if last.as_ref() == Some(&observation) {
             continue;
         }
-        let told = (member.name.clone(), now(), sight.clone());
+        let told = (member.name.clone(), now(), observation.clone());
         if news.send(told).await.is_err() {
             return;
         }
-        last = Some(sight);
+        last = Some(observation);
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
-use super::home::Home;
+use super::credentials::CredentialsFolder;
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 
@@ -31,7 +31,10 @@ pub(super) struct Network {
 
 impl Network {
     /// Connect all nodes, each to its parent.
-    pub(super) async fn form(home: &Home, parent: fn(u32) -> u32) -> Result<Self, Failure> {
+    pub(super) async fn form(
+        home: &CredentialsFolder,
+        parent: fn(u32) -> u32,
+    ) -> Result<Self, Failure> {
         let runtimes = Runtimes::start()?;
         let mut endpoints = Vec::new();
         for node in 0..home.nodes() {

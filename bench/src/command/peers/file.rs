@@ -4,8 +4,8 @@
 use binomesh::push::{self, Into, PushOptions, Receiver};
 use bytes::Bytes;
 
+use super::credentials::CredentialsFolder;
 use super::figures::{Figure, Figures, System};
-use super::home::Home;
 use super::measure::Network;
 use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};
@@ -42,7 +42,7 @@ pub(super) async fn measure(
     network: &mut Network,
     mib: u32,
     way: Way,
-    home: &Home,
+    home: &CredentialsFolder,
     system: System,
     figures: &mut Figures,
 ) -> Result<(), Failure> {
@@ -91,7 +91,11 @@ pub(super) async fn measure(
 }
 
 /// The receivers of files at our nodes; none for the other systems.
-async fn receivers(network: &Network, home: &Home, way: Way) -> Result<Vec<Receiver>, Failure> {
+async fn receivers(
+    network: &Network,
+    home: &CredentialsFolder,
+    way: Way,
+) -> Result<Vec<Receiver>, Failure> {
     let mut receivers = Vec::new();
     let Network::Ours(ours) = network else {
         return Ok(receivers);
@@ -108,7 +112,7 @@ async fn receivers(network: &Network, home: &Home, way: Way) -> Result<Vec<Recei
     Ok(receivers)
 }
 
-async fn stream(network: &mut Network, size: u64, home: &Home) -> Result<(), Failure> {
+async fn stream(network: &mut Network, size: u64, home: &CredentialsFolder) -> Result<(), Failure> {
     let pieces = size.div_ceil(PIECE as u64);
     let receivers = u64::from(home.nodes()) - 1;
     network.arrivals().expect(pieces * receivers);

@@ -8,9 +8,9 @@ use binomesh::NodeConfig;
 use bytes::Bytes;
 
 use super::arrivals::Arrivals;
+use super::credentials::CredentialsFolder;
 use super::figures::{FORMATION, Figure, Figures, System};
-use super::home::Home;
-use super::{Peers, bare, file, ours};
+use super::{Peers, bare, cluster, file};
 use crate::command::Failure;
 use crate::command::live::counters::Loopback;
 use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
@@ -85,17 +85,21 @@ impl fmt::Display for Task<'_> {
 /// A network of either kind.
 pub(super) enum Network {
     Bare(bare::Network),
-    Ours(ours::Network),
+    Ours(cluster::Network),
 }
 
 impl Network {
-    pub(super) async fn form(system: System, home: &Home, peers: &Peers) -> Result<Self, Failure> {
+    pub(super) async fn form(
+        system: System,
+        home: &CredentialsFolder,
+        peers: &Peers,
+    ) -> Result<Self, Failure> {
         Ok(match system {
             System::Star => Self::Bare(bare::Network::form(home, |_| 0).await?),
             System::Tree => Self::Bare(bare::Network::form(home, |node| (node - 1) / 2).await?),
             System::Ours => {
                 let window_bytes = (peers.window_mib as usize) << 20;
-                Self::Ours(ours::Network::form(home, window_bytes, peers.queued).await?)
+                Self::Ours(cluster::Network::form(home, window_bytes, peers.queued).await?)
             }
         })
     }
@@ -115,7 +119,7 @@ impl Network {
     }
 
     /// The number of links of the network.
-    fn links(&self, home: &Home) -> usize {
+    fn links(&self, home: &CredentialsFolder) -> usize {
         match self {
             Self::Bare(_) => home.nodes() as usize - 1,
             Self::Ours(network) => network.links(),
@@ -172,7 +176,7 @@ impl Network {
 pub(super) struct Round<'a> {
     pub(super) system: System,
     pub(super) peers: &'a Peers,
-    pub(super) home: &'a Home,
+    pub(super) home: &'a CredentialsFolder,
     pub(super) figures: &'a mut Figures,
 }
 

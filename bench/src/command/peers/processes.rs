@@ -1,7 +1,7 @@
 //! `peers --processes`: each node in a process of its own, as users run them.
 //!
 //! ```text
-//!   this process ──orders──▶ node 0, 1, 2 …    each a process with one thread for its node
+//!   this process ─requests─▶ node 0, 1, 2 …    each a process with one thread for its node
 //!                ◀─answers──                   lines of JSON over stdin and stdout
 //! ```
 //!
@@ -12,21 +12,21 @@ mod child;
 mod log;
 mod member;
 pub(super) mod node;
-mod words;
+mod protocol;
 
 use std::time::Duration;
 
 use binomesh::verify::verify;
 use tokio::time::sleep;
 
+use super::credentials::CredentialsFolder;
 use super::figures::{Figure, Figures, IDLE, System};
-use super::home::Home;
 use super::measure::Workload;
 use super::{Peers, order};
 use crate::command::Failure;
 use crate::record::{self, quantile};
 use child::Child;
-use words::{Answer, Order};
+use protocol::{Request, Response};
 
 /// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
@@ -43,7 +43,7 @@ const SYSTEMS: [System; 3] = [System::Star, System::Tree, System::Ours];
 
 /// Measure all systems in turn, as often as requested.
 pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
-    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?;
+    let home = CredentialsFolder::new(peers.nodes, peers.profile, peers.signatures)?;
     let mut figures = Figures::default();
     for turn in 0..peers.repeat {
         for system in order(&SYSTEMS, turn) {
@@ -67,7 +67,7 @@ pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
 /// The turn of a system. Its processes end with it in any case.
 struct Round<'a> {
     peers: &'a Peers,
-    home: &'a Home,
+    home: &'a CredentialsFolder,
     system: System,
     turn: u32,
     figures: &'a mut Figures,
@@ -98,7 +98,7 @@ impl Round<'_> {
             self.say("idle");
             self.idle().await?;
         }
-        self.all(&Order::End).await?;
+        self.all(&Request::End).await?;
         for child in self.children.drain(..) {
             child.ended().await?;
         }
@@ -130,13 +130,13 @@ impl Round<'_> {
             let parent = self.parent(node).map(|parent| addresses[parent as usize]);
             let below = (node + 1..nodes).filter(|below| self.parent(*below) == Some(node));
             let children = below.count() as u32;
-            match child.ask(&Order::Start { parent, children }).await? {
-                Answer::Started { address } => addresses.push(address),
+            match child.ask(&Request::Start { parent, children }).await? {
+                Response::Started { address } => addresses.push(address),
                 other => return Err(child.surprised(&other)),
             }
             self.children.push(child);
         }
-        self.all(&Order::Join).await?;
+        self.all(&Request::Join).await?;
         let limit = Duration::from_secs(self.peers.timeout_seconds);
         let verified = tokio::time::timeout(limit, self.verified()).await;
         verified.unwrap_or_else(|_| {
@@ -157,21 +157,21 @@ impl Round<'_> {
     }
 
     async fn is_verified(&mut self) -> Result<bool, Failure> {
-        let answers = self.all(&Order::Report).await?;
+        let answers = self.all(&Request::Report).await?;
         let reports: Vec<_> = answers
             .into_iter()
             .filter_map(|answer| match answer {
-                Answer::Report { report } => Some(*report),
+                Response::Report { report } => Some(*report),
                 _ => None,
             })
             .collect();
         Ok(verify(&reports, self.peers.nodes).is_ok())
     }
 
-    /// Give all nodes the same order, and wait for all answers.
-    async fn all(&mut self, order: &Order) -> Result<Vec<Answer>, Failure> {
+    /// Send all nodes the same request, and wait for all answers.
+    async fn all(&mut self, request: &Request) -> Result<Vec<Response>, Failure> {
         for child in &mut self.children {
-            child.tell(order).await?;
+            child.tell(request).await?;
         }
         let mut answers = Vec::new();
         for child in &mut self.children {
@@ -182,8 +182,8 @@ impl Round<'_> {
 
     async fn usage(&mut self) -> Result<Usage, Failure> {
         let mut sum = Usage::default();
-        for answer in self.all(&Order::Usage).await? {
-            if let Answer::Usage {
+        for answer in self.all(&Request::Usage).await? {
+            if let Response::Usage {
                 processor_ns,
                 wakeups,
             } = answer
@@ -196,24 +196,24 @@ impl Round<'_> {
     }
 
     /// Let node 0 send. Returns when each message was sent, and for each receiver when it came.
-    async fn send(&mut self, order: &Order, keeps: bool) -> Result<Sent, Failure> {
-        self.all(&Order::Count { keeps }).await?;
+    async fn send(&mut self, request: &Request, keeps: bool) -> Result<Sent, Failure> {
+        self.all(&Request::Count { keeps }).await?;
         let root = self
             .children
             .first_mut()
             .ok_or_else(|| Failure::run("no node"))?;
-        let answer = root.ask(order).await?;
-        let Answer::Sent { times_ns, messages } = answer else {
+        let answer = root.ask(request).await?;
+        let Response::Sent { times_ns, messages } = answer else {
             return Err(root.surprised(&answer));
         };
         let mut arrivals = Vec::new();
-        let order = Order::Await { messages };
+        let request = Request::Await { messages };
         for child in self.children.iter_mut().skip(1) {
-            child.tell(&order).await?;
+            child.tell(&request).await?;
         }
         for child in self.children.iter_mut().skip(1) {
             match child.answer().await? {
-                Answer::Arrived { times_ns } => arrivals.push(times_ns),
+                Response::Arrived { times_ns } => arrivals.push(times_ns),
                 other => return Err(child.surprised(&other)),
             }
         }
@@ -231,12 +231,12 @@ impl Round<'_> {
         count: u64,
     ) -> Result<(Sent, u64), Failure> {
         let before = self.usage().await?;
-        let order = Order::SendSpaced {
+        let request = Request::SendSpaced {
             bytes: workload.payload().len(),
             count,
             pause_us: pause.as_micros() as u64,
         };
-        let sent = self.send(&order, true).await?;
+        let sent = self.send(&request, true).await?;
         let after = self.usage().await?;
         Ok((sent, after.processor_ns - before.processor_ns))
     }
@@ -261,11 +261,11 @@ impl Round<'_> {
     async fn back_to_back(&mut self, workload: &Workload) -> Result<(), Failure> {
         let bytes = workload.payload().len();
         let before = self.usage().await?;
-        let order = Order::SendFor {
+        let request = Request::SendFor {
             bytes,
             millis: (self.peers.seconds * 1e3) as u64,
         };
-        let sent = self.send(&order, false).await?;
+        let sent = self.send(&request, false).await?;
         let after = self.usage().await?;
         let last = sent.arrivals.iter().flatten().chain(&sent.times_ns).max();
         let took = last
@@ -338,8 +338,8 @@ fn singles_within(pause: Duration) -> u64 {
     count.clamp(SINGLES.0, SINGLES.1)
 }
 
-/// The longest time for which a node sends by one order.
-fn longest_order(peers: &Peers) -> Duration {
+/// The longest time for which a node sends by one request.
+fn longest_request(peers: &Peers) -> Duration {
     let singles = peers.workload.iter().map(|workload| {
         let pause = pause(peers.nodes, workload);
         pause.mul_f64(singles_within(pause) as f64)

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::credentials::CredentialsFolder;
 use super::figures::System;
-use super::home::Home;
 use super::measure::{Network, Workload};
 use super::{Failure, Peers};
 use crate::command::live::counters::Loopback;
@@ -64,7 +64,7 @@ pub(super) enum Work {
 
 /// Run all stretches, and print each one when it is over.
 pub(super) async fn run(system: System, peers: &Peers) -> Result<(), Failure> {
-    let home = Home::new(peers.nodes, peers.profile, peers.signatures)?.slow();
+    let home = CredentialsFolder::new(peers.nodes, peers.profile, peers.signatures)?.slow();
     let limit = Duration::from_secs(peers.timeout_seconds);
     let within = |what: &'static str| {
         move |_| Failure::Run(format!("{what} took longer than {} s", limit.as_secs()))

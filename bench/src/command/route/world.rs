@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Rank;
 use binomesh_routing::router::{Hop, Itinerary, Reserve, choose_hop};
-use binomesh_routing::shape::Links;
+use binomesh_routing::sibling_tree::Links;
 
 use super::Study;
 use crate::record::CpuWatch;

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use binomesh_overlay::{Population, Rank};
 use binomesh_routing::schedule::Topology;
-use binomesh_routing::shape::{Fanout, Shape};
+use binomesh_routing::sibling_tree::{Fanout, SiblingTree};
 
 /// A point: distances to the right and down.
 pub(super) type Point = (f64, f64);
@@ -68,7 +68,7 @@ fn hypercube(count: usize) -> Vec<Point> {
 /// A sibling tree with its levels below each other.
 fn tree(count: usize, fanout: usize) -> Option<Vec<Point>> {
     let population = Population::new(u32::try_from(count).ok()?)?;
-    let shape = Shape::new(population, Fanout::new(u32::try_from(fanout).ok()?)?);
+    let shape = SiblingTree::new(population, Fanout::new(u32::try_from(fanout).ok()?)?);
     let level = |node: usize| {
         let mut rank = Rank(node as u32);
         let mut level = 0;

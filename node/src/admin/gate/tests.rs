@@ -7,7 +7,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::serve::Listener;
-use binomesh_overlay::quic::Places;
+use binomesh_overlay::quic::FairPermits;
 use metrics::Counter;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream as ClientStream;
 use tokio_util::sync::CancellationToken;
 
 use super::super::admission::Admission;
-use super::super::serving::Server;
+use super::super::server::Server;
 use super::*;
 use crate::certificate::{Authority, Issued, Role, Validity};
 use crate::credentials::Credentials;
@@ -33,12 +33,12 @@ struct Bed {
     exporter: Exporter,
     gate: Arc<Gate>,
     address: SocketAddr,
-    places: Places<Option<IpAddr>>,
+    permits: FairPermits<Option<IpAddr>>,
     dir: tempfile::TempDir,
 }
 
 impl Bed {
-    /// A server with `connections` places, behind a gate whose settings `set` makes.
+    /// A server with `connections` permits, behind a gate whose settings `set` makes.
     async fn new(connections: usize, set: impl FnOnce(&mut NodeConfig, &Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::generate("test.local", Validity::days(1)).unwrap();
@@ -58,7 +58,7 @@ impl Bed {
             exporter,
             gate,
             address: listener.local_addr().unwrap(),
-            places: Places::new(connections),
+            permits: FairPermits::new(connections),
             dir,
         };
         bed.serve(listener);
@@ -73,7 +73,7 @@ impl Bed {
         let server = Server {
             listener,
             router,
-            places: self.places.clone(),
+            permits: self.permits.clone(),
             waits: Counter::noop(),
             crowded_out: Counter::noop(),
             gate: Some(self.gate.clone()),
@@ -282,7 +282,7 @@ async fn half_open_handshakes_keep_nobody_out() {
     }
     let monitor = bed.issued(Role::Monitor);
     assert_eq!(bed.answer(Some(&monitor), "").await.unwrap(), OK);
-    assert!(bed.places.taken() <= 2, "{}", bed.places.taken());
+    assert!(bed.permits.taken() <= 2, "{}", bed.permits.taken());
 }
 
 /// The clock is paused. It jumps to the next timer when no task can run.
@@ -357,7 +357,7 @@ async fn a_client_that_does_not_read_its_answer_does_not_stay() {
             bed.renew();
         }
         let mut seconds = 0;
-        while bed.places.taken() > 0 {
+        while bed.permits.taken() > 0 {
             assert!(seconds < most, "it stays for {seconds} s");
             tokio::time::sleep(Duration::from_secs(1)).await;
             seconds += 1;

@@ -40,7 +40,7 @@ fn a_goodbye_is_passed_on_once_and_is_no_accusation() {
     assert_eq!(shared(&mut bed), [(1, 7), (2, 7), (3, 7)]);
     assert_eq!(said(&mut bed, 2, 7, 3), []);
     assert_eq!(shared(&mut bed), []);
-    assert!(bed.told().is_empty(), "no rumour goes round");
+    assert!(bed.sent_rumours().is_empty(), "no rumour goes round");
     // A goodbye does not expire as soon as a rumour would.
     let rumour = life_of_rumours(&bed.detector.pace);
     for _ in 0..2 * rumour {
@@ -137,7 +137,7 @@ fn an_outdated_goodbye_is_answered_with_the_later_life() {
     let mut bed = Bed::new(Planted::NONE);
     for (peer, life) in [(0, 5), (1, 10)] {
         assert_eq!(said(&mut bed, 2, peer, life - 1), []);
-        let told = bed.told();
+        let told = bed.sent_rumours();
         let answers = told.values().flatten();
         let mut answers = answers.filter(|rumour| rumour.peer == peer);
         assert!(answers.any(|rumour| rumour.is_up && rumour.boot == life));
@@ -270,7 +270,7 @@ fn an_accusation_of_a_later_life_ends_no_goodbye() {
 fn a_life_that_is_placed_again_announces_itself() {
     let mut bed = Bed::new(Planted::NONE);
     bed.detector.announce(&mut bed.out);
-    let told = bed.told();
+    let told = bed.sent_rumours();
     let is_up = |rumours: &Vec<Rumour<u32>>| {
         rumours
             .iter()

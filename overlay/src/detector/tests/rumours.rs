@@ -9,10 +9,10 @@ fn a_verdict_is_told_once_to_every_link_that_is_up() {
         bed.heard(2);
         bed.beat();
     }
-    let told = bed.told();
+    let told = bed.sent_rumours();
     let expected = vec![accusation(1, 10, 0)];
     assert_eq!(told, BTreeMap::from([(2, expected.clone()), (3, expected)]));
-    assert!(bed.told().is_empty());
+    assert!(bed.sent_rumours().is_empty());
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
     let mut bed = Bed::new(Planted::NONE);
     assert_eq!(bed.rumour(2, 9, 4), [(9, Verdict::ToldDown)]);
     assert_eq!(bed.rumour(3, 9, 4), [], "it is no news any more");
-    assert_eq!(bed.told()[&3], [accusation(9, 4, 0)]);
+    assert_eq!(bed.sent_rumours()[&3], [accusation(9, 4, 0)]);
     let answer = Rumour {
         incarnation: 1,
         is_up: true,
@@ -53,7 +53,7 @@ fn a_peer_without_a_link_is_taken_for_down_until_it_answers() {
     };
     let verdicts = bed.hear(3, Message::Rumours(vec![answer]));
     assert_eq!(verdicts, [(9, Verdict::Up)]);
-    assert_eq!(bed.told()[&2], [answer]);
+    assert_eq!(bed.sent_rumours()[&2], [answer]);
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn the_accused_answers_once() {
         is_up: true,
         ..accusation(0, 5, 0)
     };
-    assert_eq!(bed.told()[&1], [answer]);
+    assert_eq!(bed.sent_rumours()[&1], [answer]);
     bed.rumour(1, 0, 5);
-    assert!(bed.told().is_empty());
+    assert!(bed.sent_rumours().is_empty());
     // An accusation of an earlier life is answered with the present life.
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(1, 0, 3);
@@ -87,7 +87,7 @@ fn the_accused_answers_once() {
         is_up: true,
         ..accusation(0, 5, 0)
     };
-    assert_eq!(bed.told()[&1], [answer]);
+    assert_eq!(bed.sent_rumours()[&1], [answer]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
     let mut bed = Bed::new(Planted::NONE);
     let doubt = |peer| Message::Doubts(vec![accusation(peer, 10, 0)]);
     assert!(bed.hear(1, doubt(9)).is_empty() && !bed.detector.is_down(9));
-    assert!(bed.sent().is_empty() && bed.told().is_empty());
+    assert!(bed.sent().is_empty() && bed.sent_rumours().is_empty());
     bed.hear(1, doubt(3));
     assert_eq!(
         bed.sent(),
@@ -179,7 +179,7 @@ fn a_doubt_is_answered_or_brought_to_the_accused_and_not_believed() {
         ..accusation(3, 10, 0)
     };
     bed.hear(3, Message::Rumours(vec![answer]));
-    bed.told();
+    bed.sent_rumours();
     bed.hear(1, doubt(3));
     assert_eq!(bed.sent(), [(1, Message::Rumours(vec![answer]))]);
     assert!(bed.detector.down().next().is_none());
@@ -195,9 +195,9 @@ fn an_accusation_of_an_earlier_life_is_answered_by_a_node_that_knows_the_later_o
         is_up: true,
         ..accusation(3, 10, 0)
     };
-    assert_eq!(bed.told()[&1], [answer]);
+    assert_eq!(bed.sent_rumours()[&1], [answer]);
     bed.rumour(2, 3, 9);
-    assert!(bed.told().is_empty(), "once");
+    assert!(bed.sent_rumours().is_empty(), "once");
 }
 
 /// A liar has accused peer 3, and nodes without a link to it believe that. They hear its answer
@@ -214,9 +214,9 @@ fn an_accusation_of_a_life_that_never_was_is_brought_to_the_accused_and_its_answ
         ..accused
     };
     bed.hear(2, Message::Rumours(vec![answer]));
-    assert!(bed.told().is_empty(), "hearsay of another life");
+    assert!(bed.sent_rumours().is_empty(), "hearsay of another life");
     bed.hear(3, Message::Rumours(vec![answer]));
-    assert_eq!(bed.told()[&1], [answer]);
+    assert_eq!(bed.sent_rumours()[&1], [answer]);
     bed.rumour(2, 3, u64::MAX);
     assert_eq!(bed.sent(), [(2, Message::Rumours(vec![answer]))]);
     assert!(!bed.detector.is_down(3));
@@ -235,7 +235,7 @@ fn a_peer_that_answered_for_another_life_is_accused_in_that_life() {
         bed.detector.watch(&[1, 3].into());
         bed.rumour(2, 3, u64::MAX);
         bed.hear(3, Message::Rumours(vec![own(1)]));
-        bed.told();
+        bed.sent_rumours();
         bed
     };
     let mut witness = answered();
@@ -243,7 +243,7 @@ fn a_peer_that_answered_for_another_life_is_accused_in_that_life() {
         witness.beat();
         witness.heard(1);
     }
-    assert_eq!(witness.told()[&1], [accusation(3, u64::MAX, 1)]);
+    assert_eq!(witness.sent_rumours()[&1], [accusation(3, u64::MAX, 1)]);
     // A node that does not watch the peer asks it, in whichever life it is accused.
     for boot in [10, u64::MAX] {
         let mut bed = answered();
@@ -265,7 +265,7 @@ fn the_greatest_credible_accusation_has_an_answer_that_travels() {
         ..accusation(3, u64::MAX, 9)
     };
     bed.hear(3, Message::Rumours(vec![answer]));
-    assert_eq!(bed.told()[&1], [answer]);
+    assert_eq!(bed.sent_rumours()[&1], [answer]);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn an_incredible_accusation_is_not_answered_and_the_next_is() {
             other => panic!("{other:?}"),
         });
         let at_once: Vec<u32> = at_once.collect();
-        let later = bed.told();
+        let later = bed.sent_rumours();
         let later = later.get(&2).map(|told| told[0].incarnation);
         (at_once, later)
     };
@@ -328,13 +328,13 @@ fn a_new_life_is_announced() {
         bed.heard(2);
         bed.beat();
     }
-    bed.told();
+    bed.sent_rumours();
     assert!(bed.detector.on_link_up(1, 11, &mut bed.out));
     let answer = Rumour {
         is_up: true,
         ..accusation(1, 11, 0)
     };
-    assert_eq!(bed.told()[&2], [answer]);
+    assert_eq!(bed.sent_rumours()[&2], [answer]);
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn more_rumours_than_a_message_may_hold_are_not_read() {
 fn planted_dropped_refutation_goes_red() {
     let mut bed = Bed::new(Planted::new(Bug::DroppedRefutation));
     bed.rumour(1, 0, 5);
-    assert!(bed.told().is_empty());
+    assert!(bed.sent_rumours().is_empty());
 }
 
 #[test]
@@ -370,10 +370,10 @@ fn an_accusation_of_an_unknown_life_is_about_the_linked_one() {
     let mut bed = Bed::new(Planted::NONE);
     assert!(bed.rumour(2, 3, 0).is_empty());
     assert_eq!(bed.sent(), [(3, Message::Ping { asker: None })]);
-    assert_eq!(bed.told()[&2], [accusation(3, 10, 0)]);
+    assert_eq!(bed.sent_rumours()[&2], [accusation(3, 10, 0)]);
     bed.judge();
     assert_eq!(bed.judge(), [(3, Verdict::Down)]);
-    assert!(bed.told().is_empty(), "nobody says that it is up");
+    assert!(bed.sent_rumours().is_empty(), "nobody says that it is up");
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_peer_with_a_new_link_hears_which_peers_are_down_and_for_how_long_yet() {
     let mut bed = Bed::new(Planted::NONE);
     bed.rumour(2, 9, 4);
     let life = bed.detector.rumours.standing().next().unwrap().1;
-    bed.told();
+    bed.sent_rumours();
     bed.beat();
     bed.sent();
     bed.detector.on_link_up(7, 70, &mut bed.out);
@@ -409,7 +409,7 @@ fn a_standing_accusation_is_not_passed_on_and_lasts_no_longer_than_its_sender_sa
     let mut bed = Bed::new(Planted::NONE);
     let said = Message::Standing(vec![(accusation(9, 4, 0), 2)]);
     assert_eq!(bed.hear(2, said.clone()), [(9, Verdict::ToldDown)]);
-    assert!(bed.told().is_empty());
+    assert!(bed.sent_rumours().is_empty());
     assert_eq!(bed.hear(3, said), []);
     bed.beat();
     assert!(bed.detector.is_down(9));
@@ -424,10 +424,10 @@ fn a_standing_accusation_of_a_peer_that_was_called_up_lasts_no_longer_either() {
         ..accusation(9, 4, 1)
     };
     bed.hear(3, Message::Rumours(vec![up]));
-    bed.told();
+    bed.sent_rumours();
     let said = Message::Standing(vec![(accusation(9, 4, 1), 2)]);
     assert_eq!(bed.hear(2, said), [(9, Verdict::ToldDown)]);
-    assert!(bed.told().is_empty());
+    assert!(bed.sent_rumours().is_empty());
     bed.beat();
     assert!(bed.beat().contains(&(9, Verdict::Expired)));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use binomesh_overlay::{Id, Rank};
 
-use super::delegator::Hop;
+use super::delegator::NextHop;
 use crate::packet::{Errand, Part, Span};
 use crate::runs::Runs;
 
@@ -111,7 +111,7 @@ pub(super) struct Delegation<I> {
 impl<I: Id> Delegation<I> {
     /// A new delegation of round 0, before its part was sent. A re-delegated part (`generation`
     /// above 0) may have arrived by its first way already, or soon. So it is offered.
-    pub(super) fn new(to: Hop<I>, part: Part, generation: u32, first_wait: Duration) -> Self {
+    pub(super) fn new(to: NextHop<I>, part: Part, generation: u32, first_wait: Duration) -> Self {
         Self {
             to: to.peer,
             rank: to.rank,

@@ -38,7 +38,7 @@ pub(super) struct Delegator<I> {
 
 /// The next peer on the way of a part, with its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Hop<I> {
+pub(super) struct NextHop<I> {
     pub(super) rank: Rank,
     pub(super) peer: I,
 }
@@ -96,7 +96,7 @@ impl<I: Id> Delegator<I> {
         cx: &mut Context<'_, I>,
     ) {
         let heirs = duty.heirs(span).into_iter();
-        let heirs = heirs.map(|heir| (heir, Way::Any)).collect();
+        let heirs = heirs.map(|heir| (heir, RouteChoice::Any)).collect();
         self.hand_all(duty, heirs, &[lost], generation, cx);
     }
 
@@ -109,7 +109,7 @@ impl<I: Id> Delegator<I> {
         generation: u32,
         cx: &mut Context<'_, I>,
     ) {
-        let open = vec![(span, Way::Direct)];
+        let open = vec![(span, RouteChoice::Direct)];
         self.hand_all(duty, open, &[], generation, cx);
     }
 
@@ -119,7 +119,7 @@ impl<I: Id> Delegator<I> {
     fn hand_all(
         &mut self,
         duty: &mut Duty<I>,
-        mut open: Vec<(Span, Way)>,
+        mut open: Vec<(Span, RouteChoice)>,
         lost: &[I],
         generation: u32,
         cx: &mut Context<'_, I>,
@@ -137,7 +137,7 @@ impl<I: Id> Delegator<I> {
                 let first = Span::single(span.start);
                 self.route(duty, &[first], generation, &[], cx);
                 duty.heirs(span)
-            } else if way == Way::Any && cx.is_far(duty, head.rank) {
+            } else if way == RouteChoice::Any && cx.is_far(duty, head.rank) {
                 away.push(span);
                 continue;
             } else {
@@ -145,7 +145,7 @@ impl<I: Id> Delegator<I> {
                 self.hand(duty, head, part, generation, vec![], cx);
                 continue;
             };
-            open.extend(rest.into_iter().rev().map(|heir| (heir, Way::Any)));
+            open.extend(rest.into_iter().rev().map(|heir| (heir, RouteChoice::Any)));
         }
         if !away.is_empty() {
             away.sort_unstable();
@@ -165,7 +165,7 @@ impl<I: Id> Delegator<I> {
     ) {
         let mine = cx.epochs.find(duty.key.epoch);
         let mine = mine.map(|view| view.placement().rank);
-        let mut by_hop: BTreeMap<Hop<I>, Vec<Span>> = BTreeMap::new();
+        let mut by_hop: BTreeMap<NextHop<I>, Vec<Span>> = BTreeMap::new();
         let mut open: Vec<Span> = spans.iter().copied().rev().collect();
         while let Some(span) = open.pop() {
             if span.is_empty() {
@@ -179,7 +179,7 @@ impl<I: Id> Delegator<I> {
                 open.extend(duty.heirs(span).into_iter().rev());
                 continue;
             }
-            if let Some(Hop { peer, .. }) = cx.head_of(duty, span)
+            if let Some(NextHop { peer, .. }) = cx.head_of(duty, span)
                 && let Some(reason) = obstacle(duty, span, peer, cx)
             {
                 let rest = pass_over(duty, span, peer, reason, cx);
@@ -240,7 +240,7 @@ impl<I: Id> Delegator<I> {
     fn hand(
         &mut self,
         duty: &mut Duty<I>,
-        to: Hop<I>,
+        to: NextHop<I>,
         part: Part,
         generation: u32,
         tried: Vec<I>,
@@ -262,7 +262,7 @@ impl<I: Id> Delegator<I> {
 
 /// The way on which a part may go to its head.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum RouteChoice {
     /// Over a link to the head, which is made if there is none.
     Direct,
     /// Over neighbours, if the head is no neighbour itself.

@@ -13,7 +13,7 @@ use crate::relay::Config;
 /// [`Duties::has_room`] before it adds a duty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duties<I> {
-    duties: BTreeMap<u64, Place<I>>,
+    duties: BTreeMap<u64, DutySlot<I>>,
     /// The few duties of each message, in all epochs.
     index: BTreeMap<PacketId<I>, Vec<u64>>,
     open: BTreeSet<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Duties<I> {
 
 /// The place of a duty in the list. It stays while the duty is taken out, so that no list changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place<I> {
+struct DutySlot<I> {
     /// The duty; none while it is taken out.
     duty: Option<Box<Duty<I>>>,
     /// Whether the duty is in the list of open duties, and not of finished ones.
@@ -117,7 +117,7 @@ impl<I: Id> Duties<I> {
 
     /// The numbers of all duties of an epoch.
     pub(super) fn of_epoch(&self, epoch: Epoch<I>) -> Vec<u64> {
-        let is_of = |place: &Place<I>| {
+        let is_of = |place: &DutySlot<I>| {
             let duty = place.duty.as_ref();
             duty.is_some_and(|duty| duty.key.epoch == epoch)
         };
@@ -170,9 +170,9 @@ impl<I: Id> Duties<I> {
         }
         let duty = Some(duty);
         let former = match self.duties.entry(number) {
-            Entry::Occupied(mut place) => Some(place.insert(Place { duty, is_open })),
+            Entry::Occupied(mut place) => Some(place.insert(DutySlot { duty, is_open })),
             Entry::Vacant(place) => {
-                place.insert(Place { duty, is_open });
+                place.insert(DutySlot { duty, is_open });
                 self.index.entry(id).or_default().push(number);
                 None
             }

@@ -94,7 +94,7 @@ pub(super) struct Duty<I> {
     /// The delegators that are told when the duty is done; at most `config.max_waiters`.
     pub(super) waiters: BTreeMap<I, Errand<I>>,
     /// How many members were pending when the waiting delegators were last told.
-    pub(super) told: u32,
+    pub(super) reported_pending: u32,
     pub(super) redelegated: u32,
     /// The peers from which parts were taken; at most [`Message::MAX_REPLACED`].
     pub(super) replaced: BTreeSet<I>,
@@ -138,7 +138,7 @@ impl<I: Id> Duty<I> {
             delegations: BTreeMap::new(),
             exceptions: Exceptions::new(),
             waiters: BTreeMap::new(),
-            told: u32::MAX,
+            reported_pending: u32::MAX,
             redelegated: 0,
             replaced: BTreeSet::new(),
             is_finished: false,
@@ -242,7 +242,7 @@ impl<I: Id> Duty<I> {
     }
 
     /// The ranks of the delegates that have not taken custody yet.
-    pub(super) fn late(&self) -> impl Iterator<Item = Rank> + '_ {
+    pub(super) fn ranks_without_custody(&self) -> impl Iterator<Item = Rank> + '_ {
         let late = self.delegations.values();
         let late = late.filter(|handed| !handed.phase.has_custody());
         late.map(|handed| handed.rank)

@@ -6,7 +6,7 @@ use super::Custody;
 use super::duty::{Duty, DutyKey};
 use crate::packet::{Packet, Span};
 use crate::relay::context::Context;
-use crate::shape::Shape;
+use crate::sibling_tree::SiblingTree;
 use crate::strategy;
 
 impl<I: Id> Custody<I> {
@@ -34,7 +34,7 @@ impl<I: Id> Custody<I> {
         let placement = view.placement();
         let origin = header.origin_rank;
         let sender = view.rank_of(from);
-        let shape = Shape::new(placement.population, cx.config.fanout);
+        let shape = SiblingTree::new(placement.population, cx.config.fanout);
         let next = strategy::flood(&shape, placement.rank, sender).filter(|rank| *rank != origin);
         let next: Vec<Span> = next
             .map(|rank| Span::single(origin.distance_to(rank, placement.population)))

@@ -4,7 +4,7 @@ use binomesh_overlay::{Bug, Id};
 
 use super::Custody;
 use super::duty::{Duty, DutyKey};
-use crate::packet::{Errand, Message, Packet, Part, Refusal, Span};
+use crate::packet::{CustodyRefusal, Errand, Message, Packet, Part, Span};
 use crate::relay::Config;
 use crate::relay::Timer;
 use crate::relay::context::Context;
@@ -26,7 +26,7 @@ impl<I: Id> Custody<I> {
         from: I,
         packet: &Packet<I>,
         cx: &mut Context<'_, I>,
-    ) -> Result<Admission<I>, Refusal> {
+    ) -> Result<Admission<I>, CustodyRefusal> {
         let errand = &packet.header.errand;
         let key = DutyKey::of_errand(from, errand, !packet.header.names.is_empty());
         let found = self.duties.find(&key);
@@ -48,11 +48,11 @@ impl<I: Id> Custody<I> {
         // So every duty comes to its end, however full the nodes are.
         let needs_room = !is_alone || cx.config.planted.has(Bug::WaitForRoom);
         if is_full && needs_room {
-            return Err(Refusal::Busy);
+            return Err(CustodyRefusal::Busy);
         }
         if known.is_some_and(|duty| duty.contradicts(packet)) {
             if from != errand.id.origin {
-                return Err(Refusal::Malformed);
+                return Err(CustodyRefusal::Malformed);
             }
             // The origin knows best where it stands and which members it means: the other copy was
             // a lie.
@@ -95,8 +95,8 @@ impl<I: Id> Custody<I> {
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
             // Otherwise the delegators that wait longer have been told another count.
-            if duty.told == u32::MAX {
-                duty.told = duty.pending_count();
+            if duty.reported_pending == u32::MAX {
+                duty.reported_pending = duty.pending_count();
             }
             cx.out.send(from, duty.custody_of(&errand));
         }
@@ -113,16 +113,16 @@ impl<I: Id> Custody<I> {
         cx: &mut Context<'_, I>,
     ) {
         if name.is_some_and(|name| name != cx.me) {
-            return cx.refuse(from, errand, Refusal::NotThatPeer);
+            return cx.refuse(from, errand, CustodyRefusal::NotThatPeer);
         }
         let key = DutyKey::of_errand(from, &errand, name.is_some());
         let number = self.duties.find(&key);
         let known = number.and_then(|number| self.duties.get(number));
         let Some(duty) = known.filter(|duty| duty.has_asked(&errand)) else {
             let reason = if cx.epochs.is_gone(errand.epoch) {
-                Refusal::EpochGone
+                CustodyRefusal::EpochGone
             } else {
-                Refusal::Unknown
+                CustodyRefusal::Unknown
             };
             return cx.refuse(from, errand, reason);
         };
@@ -132,7 +132,7 @@ impl<I: Id> Custody<I> {
         let (number, is_finished) = (duty.number, duty.is_finished);
         let room = duty.waiters.len() < cx.config.max_waiters;
         if !is_finished && !room && !duty.waiters.contains_key(&from) {
-            return cx.refuse(from, errand, Refusal::Busy);
+            return cx.refuse(from, errand, CustodyRefusal::Busy);
         }
         // A finished duty is settled again, which says done.
         self.settle_with(number, cx, |_, duty, cx| {
@@ -154,12 +154,12 @@ impl<I: Id> Custody<I> {
     ) -> bool {
         let delay = cx.config.custody_delay;
         let is_short = packet.payloads.len() <= Config::SHORT_PAYLOAD;
-        let may = !delay.is_zero() && is_short && self.owed.len() < cx.config.max_duties;
+        let may = !delay.is_zero() && is_short && self.unreported.len() < cx.config.max_duties;
         if may {
-            if self.owed.is_empty() {
+            if self.unreported.is_empty() {
                 cx.out.arm(Timer::Custody, delay);
             }
-            self.owed.push(number);
+            self.unreported.push(number);
         }
         may
     }

@@ -24,7 +24,7 @@ impl Node {
         }
     }
 
-    fn take(&mut self, from: u32, packet: &Packet<u32>) -> Result<(), Refusal> {
+    fn take(&mut self, from: u32, packet: &Packet<u32>) -> Result<(), CustodyRefusal> {
         let mut cx = self.around.context();
         let admission = self.custody.admit(from, packet, &mut cx)?;
         self.custody.take(from, packet, admission, &mut cx);
@@ -92,7 +92,7 @@ fn without_room_a_part_is_refused_unless_it_is_for_this_node_alone() {
     });
     node.take(ORIGIN, &all()).unwrap();
     let second = copy(1, Span::new(1, 5));
-    assert_eq!(node.take(ORIGIN, &second), Err(Refusal::Busy));
+    assert_eq!(node.take(ORIGIN, &second), Err(CustodyRefusal::Busy));
     node.around.asked();
     node.take(ORIGIN, &copy(2, Span::single(1))).unwrap();
     assert_eq!(answers(&mut node), [(ORIGIN, true)]);
@@ -107,7 +107,7 @@ fn more_givers_than_the_bound_are_refused_and_a_known_one_is_not() {
     for giver in [ORIGIN, 7] {
         node.take(giver, &all()).unwrap();
     }
-    assert_eq!(node.take(8, &all()), Err(Refusal::Busy));
+    assert_eq!(node.take(8, &all()), Err(CustodyRefusal::Busy));
     assert_eq!(node.take(7, &all()), Ok(()));
 }
 
@@ -133,7 +133,7 @@ fn of_finished_duties_the_oldest_beyond_the_bound_is_forgotten() {
 /// No member is lost: each part ends as delivered or as an exception.
 #[test]
 fn no_member_is_lost_whatever_a_delegate_refuses() {
-    for reason in Refusal::ALL {
+    for reason in CustodyRefusal::ALL {
         let mut node = Node::new(Config::default());
         node.take(ORIGIN, &all()).unwrap();
         let mut told = None;
@@ -147,7 +147,7 @@ fn no_member_is_lost_whatever_a_delegate_refuses() {
                 let (errand, reason) = match message {
                     Message::Packet(packet) => (packet.header.errand, reason),
                     // An offer: the peer says that it has no copy.
-                    Message::Inquire { errand, .. } => (errand, Refusal::Unknown),
+                    Message::Inquire { errand, .. } => (errand, CustodyRefusal::Unknown),
                     Message::Done { exceptions, .. } => {
                         told = Some(exceptions);
                         continue;
@@ -164,7 +164,7 @@ fn no_member_is_lost_whatever_a_delegate_refuses() {
             spans.collect::<Runs>().len()
         });
         // A delegate without room, or without a copy, keeps its part. All others are excepted.
-        let keeps = matches!(reason, Refusal::Busy | Refusal::Unknown);
+        let keeps = matches!(reason, CustodyRefusal::Busy | CustodyRefusal::Unknown);
         assert_eq!(
             (is_open, excepted),
             if keeps {

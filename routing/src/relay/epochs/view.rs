@@ -81,7 +81,7 @@ impl<I: Id> EpochView<I> {
 
     /// The known peers by rank, from the roster and the tables.
     pub(in crate::relay) fn names(&self) -> Arc<Vec<Option<I>>> {
-        if !self.roster.is_kept() || self.roster.is_complete() {
+        if !self.roster.is_tracked() || self.roster.is_complete() {
             return self.roster.peers();
         }
         let ranks = 0..self.view.placement.population.get();

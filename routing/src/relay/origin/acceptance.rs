@@ -302,7 +302,7 @@ fn distances_of<I: Id>(
             Some(_) if !keeps && cx.peers.is_absent(peer) => Err(PublishError::HasLeft(peer)),
             Some(rank) => Ok(view.distance_to(rank)),
             None if view.roster().is_complete() => Err(PublishError::UnknownPeer(peer)),
-            None if view.roster().is_kept() => Err(PublishError::RosterIncomplete(peer)),
+            None if view.roster().is_tracked() => Err(PublishError::RosterIncomplete(peer)),
             None => {
                 let n = view.placement().population.get();
                 Err(PublishError::RosterTooLarge(peer, n))

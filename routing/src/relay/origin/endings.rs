@@ -153,7 +153,11 @@ impl<I: Id> Origin<I> {
         custody: &mut Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        if self.open.get(sequence).is_some_and(|open| open.is_waiting) {
+        if self
+            .open
+            .get(sequence)
+            .is_some_and(|open| open.awaits_roster)
+        {
             // The message still lists all awaited peers, even those that are members.
             self.await_the_absent(sequence, cx);
         }

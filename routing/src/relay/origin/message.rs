@@ -1,8 +1,8 @@
 //! An open own message: the members that it has reached, and the outstanding ones.
 
 mod conclusion;
+mod location;
 mod turns;
-mod whereabouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::relay::epochs::Epochs;
 use crate::runs::Runs;
 use crate::strategy::Strategy;
 
-pub(super) use whereabouts::Whereabouts;
+pub(super) use location::MemberLocation;
 
 /// An own message without a receipt, or several in one packet. Its distances are those of the epoch
 /// in which it was accepted.
@@ -27,7 +27,7 @@ pub(super) use whereabouts::Whereabouts;
 pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
     /// This broadcast waits for a complete roster; no member has it yet.
-    pub(super) is_waiting: bool,
+    pub(super) awaits_roster: bool,
     /// The message gives up members that are called down after `down_pressed`.
     pub(super) is_soon: bool,
     /// The message is to be kept for absent members.
@@ -41,7 +41,7 @@ pub(super) struct OpenMessage<I> {
     /// order.
     awaited: Vec<I>,
     /// If the message is to be kept: the peers that have not got it after the last round.
-    pub(super) owed_to: BTreeSet<I>,
+    pub(super) undelivered_to: BTreeSet<I>,
     /// This node's place in the epoch of acceptance.
     pub(super) accepted: Placement<I>,
     pub(super) confirmation: Confirmation,
@@ -125,13 +125,13 @@ impl<I: Id> OpenMessage<I> {
         } = what;
         Self {
             id,
-            is_waiting: false,
+            awaits_roster: false,
             is_soon: false,
             keeps: awaited.is_some(),
             lists_departed: awaited.is_some(),
             is_kept: false,
             awaited: awaited.unwrap_or_default(),
-            owed_to: BTreeSet::new(),
+            undelivered_to: BTreeSet::new(),
             accepted,
             confirmation: said.confirmation,
             topic: said.topic,

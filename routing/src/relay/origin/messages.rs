@@ -17,7 +17,7 @@ pub(super) struct OpenMessages<I> {
     /// The messages that are kept.
     kept: BTreeSet<u64>,
     /// The messages to be kept that each peer has not got yet; it gets them one after the other.
-    owed: BTreeMap<I, BTreeSet<u64>>,
+    backlogs: BTreeMap<I, BTreeSet<u64>>,
     next: u64,
     bytes: usize,
 }
@@ -27,7 +27,7 @@ impl<I: Id> OpenMessages<I> {
         Self {
             messages: BTreeMap::new(),
             kept: BTreeSet::new(),
-            owed: BTreeMap::new(),
+            backlogs: BTreeMap::new(),
             next: 0,
             bytes: 0,
         }
@@ -91,7 +91,7 @@ impl<I: Id> OpenMessages<I> {
 
     /// After a round, note the peers that a message may be kept for. Returns the next message of
     /// each peer that has got this one now.
-    pub(super) fn note_owed(&mut self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<u64> {
+    pub(super) fn note_backlogs(&mut self, sequence: u64, epochs: &Epochs<I>) -> BTreeSet<u64> {
         let Some(message) = self.messages.get_mut(&sequence).filter(|one| one.keeps) else {
             return BTreeSet::new();
         };
@@ -99,12 +99,15 @@ impl<I: Id> OpenMessages<I> {
         let peers = outstanding
             .iter()
             .filter_map(|at| message.peer_at(at, epochs));
-        let owed_to: BTreeSet<I> = peers.collect();
-        for peer in owed_to.difference(&message.owed_to) {
-            self.owed.entry(*peer).or_default().insert(sequence);
+        let undelivered_to: BTreeSet<I> = peers.collect();
+        for peer in undelivered_to.difference(&message.undelivered_to) {
+            self.backlogs.entry(*peer).or_default().insert(sequence);
         }
-        let before = std::mem::replace(&mut message.owed_to, owed_to);
-        let served: Vec<I> = before.difference(&message.owed_to).copied().collect();
+        let before = std::mem::replace(&mut message.undelivered_to, undelivered_to);
+        let served: Vec<I> = before
+            .difference(&message.undelivered_to)
+            .copied()
+            .collect();
         self.pass_on(sequence, served)
     }
 
@@ -112,21 +115,21 @@ impl<I: Id> OpenMessages<I> {
     fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
         let mut next = BTreeSet::new();
         for peer in peers {
-            let Some(owed) = self.owed.get_mut(&peer) else {
+            let Some(backlog) = self.backlogs.get_mut(&peer) else {
                 continue;
             };
-            owed.remove(&sequence);
-            next.extend(owed.first());
-            if owed.is_empty() {
-                self.owed.remove(&peer);
+            backlog.remove(&sequence);
+            next.extend(backlog.first());
+            if backlog.is_empty() {
+                self.backlogs.remove(&peer);
             }
         }
         next
     }
 
     /// Whether a peer has to get an earlier message first.
-    pub(super) fn is_owed_before(&self, peer: I, sequence: u64) -> bool {
-        let first = self.owed.get(&peer).and_then(BTreeSet::first);
+    pub(super) fn has_backlog_before(&self, peer: I, sequence: u64) -> bool {
+        let first = self.backlogs.get(&peer).and_then(BTreeSet::first);
         first.is_some_and(|first| *first < sequence)
     }
 
@@ -169,14 +172,14 @@ impl<I: Id> OpenMessages<I> {
         let mut message = self.messages.remove(&sequence)?;
         self.kept.remove(&sequence);
         self.bytes -= message.bytes();
-        let owed_to = std::mem::take(&mut message.owed_to);
-        let next = self.pass_on(sequence, owed_to);
+        let undelivered_to = std::mem::take(&mut message.undelivered_to);
+        let next = self.pass_on(sequence, undelivered_to);
         Some((message, next))
     }
 
     /// The sequences of the messages that wait for a roster, in order.
-    pub(super) fn waiting(&self) -> Vec<u64> {
-        let waiting = self.messages.iter().filter(|(_, open)| open.is_waiting);
+    pub(super) fn awaiting_roster(&self) -> Vec<u64> {
+        let waiting = self.messages.iter().filter(|(_, open)| open.awaits_roster);
         waiting.map(|(sequence, _)| *sequence).collect()
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use binomesh_overlay::Id;
 
-use super::message::Whereabouts;
+use super::message::MemberLocation;
 use super::{Origin, is_between_rounds};
 use crate::packet::{Reason, State};
 use crate::relay::Timer;
@@ -35,7 +35,7 @@ impl<I: Id> Origin<I> {
         custody: &Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        let next = self.open.note_owed(sequence, cx.epochs);
+        let next = self.open.note_backlogs(sequence, cx.epochs);
         self.wake(next, custody, cx);
     }
 
@@ -56,8 +56,8 @@ impl<I: Id> Origin<I> {
         };
         let is_away = |at: u32| {
             let peer = message.peer_at(at, cx.epochs);
-            let whereabouts = message.whereabouts(at, newest, cx.epochs);
-            whereabouts == Whereabouts::Absent
+            let location = message.locate(at, newest, cx.epochs);
+            location == MemberLocation::Absent
                 || peer.is_some_and(|peer| cx.peers.is_lost(peer))
                 || message.is_declined(at, peer.is_some_and(|peer| cx.peers.is_drained(peer)))
         };

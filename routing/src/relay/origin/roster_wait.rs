@@ -16,16 +16,16 @@ impl<I: Id> Origin<I> {
     /// Whether the newest roster is incomplete and may yet become complete.
     pub(super) fn has_to_wait(&self, cx: &Context<'_, I>) -> bool {
         let roster = cx.epochs.newest().map(|view| view.roster());
-        let may_grow = roster.is_some_and(|roster| roster.is_kept() && !roster.is_complete());
+        let may_grow = roster.is_some_and(|roster| roster.is_tracked() && !roster.is_complete());
         may_grow && !self.is_impatient
     }
 
     pub(super) fn wait_for_roster(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
-        if self.open.waiting().is_empty() {
+        if self.open.awaiting_roster().is_empty() {
             cx.out.arm(Timer::Waiting, cx.config.roster_wait);
         }
         if let Some(message) = self.open.get_mut(sequence) {
-            message.is_waiting = true;
+            message.awaits_roster = true;
             cx.stats.waited += 1;
         }
     }
@@ -41,7 +41,7 @@ impl<I: Id> Origin<I> {
         let Some(placement) = cx.epochs.newest().map(|view| view.placement()) else {
             return;
         };
-        for sequence in self.open.waiting() {
+        for sequence in self.open.awaiting_roster() {
             if let Some(message) = self.open.get_mut(sequence) {
                 message.rebase(placement);
             }
@@ -55,7 +55,7 @@ impl<I: Id> Origin<I> {
         custody: &mut Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        let waiting = self.open.waiting();
+        let waiting = self.open.awaiting_roster();
         if waiting.is_empty() || self.has_to_wait(cx) {
             return;
         }
@@ -64,7 +64,7 @@ impl<I: Id> Origin<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            message.is_waiting = false;
+            message.awaits_roster = false;
             self.issue_to_all(sequence, custody, cx);
         }
     }
@@ -76,7 +76,7 @@ impl<I: Id> Origin<I> {
         custody: &mut Custody<I>,
         cx: &mut Context<'_, I>,
     ) {
-        let waiting = self.open.waiting();
+        let waiting = self.open.awaiting_roster();
         if !waiting.is_empty() {
             self.is_impatient = true;
             cx.stats.waited_in_vain += waiting.len() as u64;

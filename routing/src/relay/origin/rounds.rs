@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use binomesh_overlay::{Id, Rank};
 
-use super::message::{OpenMessage, Whereabouts};
+use super::message::{MemberLocation, OpenMessage};
 use super::{Origin, is_between_rounds};
 use crate::packet::{Errand, Header, Packet, Part, Reason, Span, State};
 use crate::relay::Config;
@@ -173,7 +173,7 @@ impl<I: Id> Origin<I> {
         cx: &Context<'_, I>,
     ) -> Left<I> {
         let sequence = message.id.sequence;
-        let is_owed = |peer| message.keeps && self.open.is_owed_before(peer, sequence);
+        let has_backlog = |peer| message.keeps && self.open.has_backlog_before(peer, sequence);
         let mut left = Left {
             here: Vec::new(),
             names: BTreeMap::new(),
@@ -185,26 +185,26 @@ impl<I: Id> Origin<I> {
         for at in message.outstanding().iter() {
             let peer = message.peer_at(at, cx.epochs);
             let is_down = peer.is_some_and(|peer| cx.peers.is_down(peer));
-            match message.whereabouts(at, newest, cx.epochs) {
+            match message.locate(at, newest, cx.epochs) {
                 // A verdict does not end the member's line at once, since it may be withdrawn.
-                Whereabouts::At(_) if is_down => {}
+                MemberLocation::At(_) if is_down => {}
                 // Earlier messages that are kept for this peer come first.
-                Whereabouts::At(_) if peer.is_some_and(&is_owed) => left.has_to_wait = true,
+                MemberLocation::At(_) if peer.is_some_and(&has_backlog) => left.has_to_wait = true,
                 // An awaited peer can only be named, and this round names no members.
-                Whereabouts::At(_) if message.is_awaited(at) && !by_name => {}
-                Whereabouts::At(now) => {
+                MemberLocation::At(_) if message.is_awaited(at) && !by_name => {}
+                MemberLocation::At(now) => {
                     left.here.push((now, at));
                     left.names
                         .extend(peer.filter(|_| by_name).map(|peer| (at, peer)));
                 }
-                Whereabouts::Absent if message.keeps => {}
-                Whereabouts::NotFound if !is_down => left.gone.push((at, peer, Reason::Epoch)),
-                Whereabouts::Absent | Whereabouts::NotFound => {
+                MemberLocation::Absent if message.keeps => {}
+                MemberLocation::NotFound if !is_down => left.gone.push((at, peer, Reason::Epoch)),
+                MemberLocation::Absent | MemberLocation::NotFound => {
                     let reason = peer.map_or(Reason::Down, |peer| cx.peers.loss(peer));
                     left.gone.push((at, peer, reason));
                 }
-                Whereabouts::Nameless if is_over => left.gone.push((at, peer, Reason::Epoch)),
-                Whereabouts::Unknown | Whereabouts::Nameless => {}
+                MemberLocation::Nameless if is_over => left.gone.push((at, peer, Reason::Epoch)),
+                MemberLocation::Unknown | MemberLocation::Nameless => {}
             }
         }
         left
@@ -221,7 +221,7 @@ impl<I: Id> Origin<I> {
             let Some(message) = self.open.get_mut(sequence) else {
                 continue;
             };
-            if message.is_waiting {
+            if message.awaits_roster {
                 continue;
             }
             // If a round is open, the message is issued again after it.
@@ -303,8 +303,8 @@ fn is_by_name<I: Id>(message: &OpenMessage<I>, newest: &EpochView<I>, cx: &Conte
     }
     let outstanding = message.outstanding();
     let mut here = outstanding.iter().filter(|at| {
-        let is_here = message.whereabouts(*at, newest, cx.epochs);
-        matches!(is_here, Whereabouts::At(_))
+        let is_here = message.locate(*at, newest, cx.epochs);
+        matches!(is_here, MemberLocation::At(_))
     });
     let has_awaited = outstanding.iter().any(|at| message.is_awaited(at));
     has_awaited && here.all(|at| message.peer_at(at, cx.epochs).is_some())

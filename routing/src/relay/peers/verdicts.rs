@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use binomesh_overlay::Id;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Verdict {
+struct VerdictRecord {
     /// The number of its timer.
     number: u64,
     age: Age,
@@ -43,7 +43,7 @@ impl Age {
 /// remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Verdicts<I> {
-    peers: BTreeMap<I, Verdict>,
+    peers: BTreeMap<I, VerdictRecord>,
     next: u64,
 }
 
@@ -70,7 +70,7 @@ impl<I: Id> Verdicts<I> {
             return None;
         }
         self.next += 1;
-        let verdict = Verdict {
+        let verdict = VerdictRecord {
             number: self.next,
             age: Age::New,
             is_doubtful: false,

@@ -2,38 +2,38 @@
 
 use binomesh_overlay::Id;
 
-use crate::packet::{Packet, Part, Refusal, Stood};
+use crate::packet::{CustodyRefusal, Packet, Part, Stood};
 use crate::relay::context::Context;
 
 /// Check everything that the packet and its epoch alone can show.
-pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<(), Refusal> {
+pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<(), CustodyRefusal> {
     let header = &packet.header;
     let errand = &header.errand;
     if packet.payloads.longest() > cx.config.payload_max {
-        return Err(Refusal::TooLarge);
+        return Err(CustodyRefusal::TooLarge);
     }
     if errand.id.origin == cx.me || header.closed_below > errand.id.sequence {
-        return Err(Refusal::Malformed);
+        return Err(CustodyRefusal::Malformed);
     }
     if cx.epochs.is_gone(errand.epoch) {
-        return Err(Refusal::EpochGone);
+        return Err(CustodyRefusal::EpochGone);
     }
     let Some(view) = cx.epochs.find(errand.epoch) else {
         return Ok(());
     };
     let placement = view.placement();
     if header.to != placement.rank {
-        return Err(Refusal::NotThatRank);
+        return Err(CustodyRefusal::NotThatRank);
     }
     let n = placement.population.get();
     if !header.origin_rank.is_within(placement.population) || !errand.part.is_within(n) {
-        return Err(Refusal::Malformed);
+        return Err(CustodyRefusal::Malformed);
     }
     let layout = errand
         .strategy
         .layout(placement.population, header.origin_rank);
     let Some(mine) = layout.map(|layout| layout.position(placement.rank)) else {
-        return Err(Refusal::Malformed);
+        return Err(CustodyRefusal::Malformed);
     };
     let is_right = match &errand.part {
         Part::Range(span) => span.start == mine,
@@ -42,7 +42,7 @@ pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<()
         }
     };
     if !is_right || !header.is_named_in_full() {
-        return Err(Refusal::Malformed);
+        return Err(CustodyRefusal::Malformed);
     }
     let is_step = matches!(errand.part, Part::Routed { .. });
     let mut named = header.names.first().filter(|_| !is_step).into_iter();
@@ -53,7 +53,7 @@ pub(super) fn check<I: Id>(packet: &Packet<I>, cx: &Context<'_, I>) -> Result<()
     if named.all(|name| *name == cx.me) && !stood.is_some_and(|stood| denies(stood, cx)) {
         Ok(())
     } else {
-        Err(Refusal::NotThatPeer)
+        Err(CustodyRefusal::NotThatPeer)
     }
 }
 

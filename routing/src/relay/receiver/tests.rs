@@ -31,13 +31,13 @@ fn a_copy_for_another_rank_is_refused_and_leaves_nothing() {
     let packet = Box::new(copy(0, Span::new(2, 5)));
     receiver.on_packet(ORIGIN, packet, &mut custody, &mut around.context());
     let asked = around.asked();
-    let refusals: Vec<Refusal> = (asked.sent.iter())
+    let refusals: Vec<CustodyRefusal> = (asked.sent.iter())
         .filter_map(|(_, message)| match message {
             Message::Refused { reason, .. } => Some(*reason),
             _ => None,
         })
         .collect();
-    assert_eq!(refusals, [Refusal::NotThatRank]);
+    assert_eq!(refusals, [CustodyRefusal::NotThatRank]);
     assert!(asked.events.is_empty() && custody.is_idle());
 }
 
@@ -63,6 +63,6 @@ fn packets_of_an_unknown_epoch_are_held_up_to_the_bound() {
         _ => None,
     };
     let refusals: Vec<_> = around.asked().sent.iter().map(refusal).collect();
-    assert_eq!(refusals, [Some(Refusal::EpochUnknown); 2]);
+    assert_eq!(refusals, [Some(CustodyRefusal::EpochUnknown); 2]);
     assert_eq!(receiver.held_bytes(), 0);
 }

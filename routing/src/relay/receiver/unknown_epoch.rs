@@ -10,13 +10,13 @@ use crate::relay::Config;
 /// Packets that wait for their epoch, in order of arrival; at most `config.max_held` and
 /// `config.max_held_bytes`. A packet that does not fit is refused at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Held<I> {
+pub(super) struct DeferredPackets<I> {
     packets: BTreeMap<u64, (I, Box<Packet<I>>)>,
     bytes: usize,
     next: u64,
 }
 
-impl<I: Id> Held<I> {
+impl<I: Id> DeferredPackets<I> {
     pub(super) const fn new() -> Self {
         Self {
             packets: BTreeMap::new(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use binomesh_overlay::Id;
 
-use super::delivered::Delivered;
+use super::delivered_sequences::DeliveredSequences;
 use crate::packet::PacketId;
 use crate::relay::Config;
 
@@ -34,7 +34,7 @@ struct Window {
     own: (u64, u64),
     /// The delivered messages, also below the mark. A mark goes back when hearsay is taken back,
     /// and no message may be delivered twice then.
-    delivered: Delivered,
+    delivered: DeliveredSequences,
     /// The count of judged packets when this window was last used.
     used: u64,
 }
@@ -107,7 +107,7 @@ impl<I: Id> Windows<I> {
         let window = self.windows.entry(id.origin).or_insert_with(|| Window {
             heard: (id.boot, 0),
             own: (0, 0),
-            delivered: Delivered::default(),
+            delivered: DeliveredSequences::default(),
             used: 0,
         });
         window.used = self.uses;

@@ -3,7 +3,7 @@
 use binomesh_overlay::Rank;
 
 use crate::router::RankSet;
-use crate::shape::{Place, Shape};
+use crate::sibling_tree::{Place, SiblingTree};
 
 /// The ranks that a path must not enter. A small bit filter answers most questions before the lists
 /// are searched.
@@ -73,7 +73,7 @@ pub(super) struct Marks {
 const LEVEL_BITS: u32 = 5;
 
 impl Marks {
-    pub(super) fn new(shape: &Shape, obstacles: &Obstacles<'_>, goal: Place) -> Self {
+    pub(super) fn new(shape: &SiblingTree, obstacles: &Obstacles<'_>, goal: Place) -> Self {
         let mut marks = Self {
             keys: Vec::with_capacity(2 * obstacles.count() + 3),
         };
@@ -93,7 +93,7 @@ impl Marks {
     }
 
     /// Mark the edge children of both neighbours of an obstacle.
-    fn beside(&mut self, shape: &Shape, obstacles: &Obstacles<'_>, place: Place) {
+    fn beside(&mut self, shape: &SiblingTree, obstacles: &Obstacles<'_>, place: Place) {
         let (k, size) = (shape.fanout().get(), shape.size_of(place.level));
         let level = place.level + 1;
         let below = shape.size_of(level);
@@ -119,7 +119,7 @@ impl Marks {
         }
     }
 
-    fn add(&mut self, shape: &Shape, place: Place) {
+    fn add(&mut self, shape: &SiblingTree, place: Place) {
         self.keys
             .push(Self::start(shape, place) << LEVEL_BITS | u64::from(place.level));
     }
@@ -127,7 +127,7 @@ impl Marks {
     /// The children of a place with a mark in their subtree.
     pub(super) fn children_of<'a>(
         &'a self,
-        shape: &'a Shape,
+        shape: &'a SiblingTree,
         place: Place,
     ) -> impl Iterator<Item = Place> + 'a {
         let level = place.level + 1;
@@ -162,7 +162,7 @@ impl Marks {
 
     /// Whether a mark is at or below one of the places from `first` to `last` of one
     /// level.
-    pub(super) fn has_any_below(&self, shape: &Shape, first: Place, last: Place) -> bool {
+    pub(super) fn has_any_below(&self, shape: &SiblingTree, first: Place, last: Place) -> bool {
         let behind = Place {
             offset: last.offset + 1,
             ..last
@@ -173,7 +173,7 @@ impl Marks {
         self.keys.get(at).is_some_and(|key| *key < end)
     }
 
-    fn start(shape: &Shape, place: Place) -> u64 {
+    fn start(shape: &SiblingTree, place: Place) -> u64 {
         let down = shape.last_level() - place.level;
         u64::from(place.offset) * u64::from(shape.power(down))
     }

@@ -23,7 +23,7 @@ use binomesh_overlay::Rank;
 
 use super::obstacles::{Marks, Obstacles};
 use crate::router::RankSet;
-use crate::shape::{Goal, Place, Shape};
+use crate::sibling_tree::{Goal, Place, SiblingTree};
 
 /// The first step of a shortest path from one rank to another that enters none of the obstacles,
 /// and the length of that path. None if there is no path, or both ranks are the same.
@@ -31,7 +31,7 @@ use crate::shape::{Goal, Place, Shape};
 /// It looks at each rank a bounded number of times. If no obstacle is in the way it looks only at
 /// the ranks on the path, after it has filled a filter.
 pub fn first_hop(
-    shape: &Shape,
+    shape: &SiblingTree,
     from: Rank,
     to: Rank,
     obstacles: [&RankSet; 2],
@@ -59,7 +59,7 @@ pub fn first_hop(
 
 /// How a path came to a rank. This decides how the path may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Arrival {
+enum EntryDirection {
     /// From below, or the path begins here: it may go on in any direction.
     Free,
     /// From above: the path came down from the parent.
@@ -78,7 +78,7 @@ enum Side {
 #[derive(Debug, Clone, Copy)]
 struct Path {
     place: Place,
-    arrival: Arrival,
+    arrival: EntryDirection,
     length: u32,
     /// The rank before the last one. The search runs backwards, so this is the first step of the
     /// way that it finds.
@@ -88,7 +88,7 @@ struct Path {
 }
 
 struct Search<'a> {
-    shape: &'a Shape,
+    shape: &'a SiblingTree,
     obstacles: Obstacles<'a>,
     marks: Marks,
     goal: Goal,
@@ -109,7 +109,7 @@ impl Search<'_> {
         }
         self.least = self.goal.distance(self.shape, start);
         self.marks = Marks::new(self.shape, &self.obstacles, self.goal.place);
-        self.extend(None, start, Arrival::Free);
+        self.extend(None, start, EntryDirection::Free);
         let mut detour = 0;
         while detour < self.open.len() {
             let Some(path) = self.open[detour].and_then(|at| self.paths.get(at as usize).copied())
@@ -161,7 +161,7 @@ impl Search<'_> {
         // The marks are taken out for the loop only, which does not change them.
         let marks = std::mem::take(&mut self.marks);
         for child in marks.children_of(self.shape, path.place) {
-            self.extend(Some(path), child, Arrival::Down);
+            self.extend(Some(path), child, EntryDirection::Down);
         }
         self.marks = marks;
     }
@@ -171,9 +171,9 @@ impl Search<'_> {
         let parent = offset / self.shape.fanout().get();
         let is_worth_it = match path.arrival {
             _ if level == 0 => false,
-            Arrival::Free => true,
-            Arrival::Down => false,
-            Arrival::Along(side, _) => {
+            EntryDirection::Free => true,
+            EntryDirection::Down => false,
+            EntryDirection::Along(side, _) => {
                 let before = match side {
                     Side::Right => self.beside(path.place, Side::Left),
                     Side::Left => self.beside(path.place, Side::Right),
@@ -188,7 +188,7 @@ impl Search<'_> {
                 level: level - 1,
                 offset: parent,
             };
-            self.extend(Some(path), parent, Arrival::Free);
+            self.extend(Some(path), parent, EntryDirection::Free);
         }
     }
 
@@ -200,10 +200,10 @@ impl Search<'_> {
             return;
         }
         let steps = match path.arrival {
-            Arrival::Along(other, _) if other != side => return,
-            Arrival::Along(_, steps) => Some(steps),
-            Arrival::Free => Some(0),
-            Arrival::Down => None,
+            EntryDirection::Along(other, _) if other != side => return,
+            EntryDirection::Along(_, steps) => Some(steps),
+            EntryDirection::Free => Some(0),
+            EntryDirection::Down => None,
         };
         let next = self.beside(path.place, side);
         let k = self.shape.fanout().get();
@@ -241,9 +241,9 @@ impl Search<'_> {
         let is_under = self.is_obstacle(level - 1, there);
         if is_under && !self.obstacles.contains(self.shape.rank(next)) {
             let (next, steps) = self.slide(next, side);
-            self.reach(path, next, steps + 1, Arrival::Along(side, 0));
+            self.reach(path, next, steps + 1, EntryDirection::Along(side, 0));
         } else {
-            self.extend(Some(path), next, Arrival::Along(side, run));
+            self.extend(Some(path), next, EntryDirection::Along(side, run));
         }
     }
 
@@ -288,7 +288,7 @@ impl Search<'_> {
     }
 
     /// Extend a path by one step, unless an obstacle is there.
-    fn extend(&mut self, path: Option<&Path>, place: Place, arrival: Arrival) {
+    fn extend(&mut self, path: Option<&Path>, place: Place, arrival: EntryDirection) {
         let rank = self.shape.rank(place);
         if self.obstacles.contains(rank) {
             return;
@@ -300,17 +300,17 @@ impl Search<'_> {
     }
 
     /// Extend a path by this many steps along a ring.
-    fn reach(&mut self, path: &Path, place: Place, steps: u32, arrival: Arrival) {
+    fn reach(&mut self, path: &Path, place: Place, steps: u32, arrival: EntryDirection) {
         let before = match arrival {
             _ if steps == 1 => path.place,
-            Arrival::Along(Side::Left, _) => self.at(place, Side::Right),
+            EntryDirection::Along(Side::Left, _) => self.at(place, Side::Right),
             _ => self.at(place, Side::Left),
         };
         let before = self.shape.rank(before);
         self.follow(place, arrival, path.length + steps, before);
     }
 
-    fn follow(&mut self, place: Place, arrival: Arrival, length: u32, before: Rank) {
+    fn follow(&mut self, place: Place, arrival: EntryDirection, length: u32, before: Rank) {
         let promised = length + self.goal.distance(self.shape, place);
         let detour = promised.saturating_sub(self.least) as usize;
         if self.open.len() <= detour {
@@ -331,10 +331,10 @@ impl Search<'_> {
     fn is_new(&mut self, path: &Path) -> bool {
         const FREE: u16 = 1;
         let (mine, better) = match path.arrival {
-            Arrival::Free => (FREE, 0),
-            Arrival::Down => (2, 0),
+            EntryDirection::Free => (FREE, 0),
+            EntryDirection::Down => (2, 0),
             // A path with fewer steps under living parents may go further along.
-            Arrival::Along(side, run) => {
+            EntryDirection::Along(side, run) => {
                 let shift = if side == Side::Left { 2 } else { 9 };
                 let bit = 1u16 << run.min(6);
                 (bit << shift, (bit - 1) << shift)

@@ -26,7 +26,7 @@ pub(super) fn first_fit(
     };
     order.sort_by_cached_key(length);
     let mut genes = vec![(0, 0); instance.items.len()];
-    let mut room = Room {
+    let mut occupancy = Occupancy {
         busy: vec![Vec::new(); instance.resources],
     };
     let (mut steps, mut is_late) = (0, false);
@@ -35,11 +35,11 @@ pub(super) fn first_fit(
         let first_word = if is_late { steps / 64 } else { 0 };
         let choices = instance.items[item].choices();
         let places = choices.map(|choice| {
-            let step = room.first_free_step(instance.resources_of(choice), first_word);
+            let step = occupancy.first_free_step(instance.resources_of(choice), first_word);
             (step, choice)
         });
         let (step, choice) = places.min().unwrap_or_default();
-        room.take(instance.resources_of(choice), step);
+        occupancy.take(instance.resources_of(choice), step);
         genes[item] = (choice, step);
         steps = steps.max(step + 1);
     }
@@ -48,11 +48,11 @@ pub(super) fn first_fit(
 
 /// For each resource a bit for each step in which it is in use, in words of 64. Missing words are
 /// 0.
-struct Room {
+struct Occupancy {
     busy: Vec<Vec<u64>>,
 }
 
-impl Room {
+impl Occupancy {
     /// The first step, from this word on, in which all of these resources are free.
     fn first_free_step(&self, resources: &[u32], first_word: usize) -> usize {
         let in_use = |one: &u32, word| self.busy[*one as usize].get(word).copied().unwrap_or(0);

@@ -61,7 +61,7 @@ fn down_the_tree_each_hands_to_its_children_and_the_origin_to_the_root_besides()
     for origin in (0..15).map(Rank) {
         let strategy = Strategy::SiblingTree { fanout: 2 };
         let layout = strategy.layout(population, origin).unwrap();
-        let Order::Sibling(tree) = &layout.order else {
+        let MemberOrder::Sibling(tree) = &layout.order else {
             panic!("no tree");
         };
         let shape = tree.shape;

@@ -25,7 +25,7 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh::world::{Id, Told, Turn};
+use binomesh::world::{Id, ReportedEvent, Turn};
 use binomesh_routing::collective::{
     Call, CallError, Class, End, Key, OnLoss, Outcome, Terms, Value, Verb,
 };
@@ -231,7 +231,7 @@ impl Collectives {
     }
 
     /// A caller has its answer.
-    pub fn on_answer(&mut self, told: &Told, id: u64, answer: &Answer) {
+    pub fn on_answer(&mut self, told: &ReportedEvent, id: u64, answer: &Answer) {
         let all = self.operations.iter_mut();
         let mut calls = all.flat_map(|(key, operation)| {
             let calls = operation.calls.iter_mut();

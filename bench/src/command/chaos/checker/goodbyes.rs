@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use binomesh::world::{Id, Told};
+use binomesh::world::{Id, ReportedEvent};
 use binomesh_overlay::Rank;
 use binomesh_routing::Receipt;
 
@@ -35,14 +35,14 @@ impl Goodbyes {
     }
 
     /// A process is told of a goodbye. Returns whether that life has left.
-    pub(super) fn on_left(&mut self, told: &Told, peer: Id, boot: u64) -> bool {
+    pub(super) fn on_left(&mut self, told: &ReportedEvent, peer: Id, boot: u64) -> bool {
         let absences = self.told.entry((told.by, told.boot, peer)).or_default();
         let (from, until) = (told.at, None);
         absences.push(Absence { from, until });
         self.said.contains(&(peer, boot))
     }
 
-    pub(super) fn on_other_word(&mut self, told: &Told, peer: Id) {
+    pub(super) fn on_other_word(&mut self, told: &ReportedEvent, peer: Id) {
         let absences = self.told.get_mut(&(told.by, told.boot, peer));
         let open = absences.into_iter().flatten();
         for absence in open.filter(|absence| absence.until.is_none()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binomesh::cluster::Place;
 use binomesh_overlay::quic::bare::Bare;
-use binomesh_overlay::quic::{Identity, Limits};
+use binomesh_overlay::quic::{Identity, TransportLimits};
 use bytes::Bytes;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -72,7 +72,7 @@ async fn receive(
     identity: &Identity,
     is_there: mpsc::Sender<()>,
 ) -> Result<(), Failure> {
-    let endpoint = Bare::bind(at, identity, &Limits::default()).map_err(Failure::run)?;
+    let endpoint = Bare::bind(at, identity, &TransportLimits::default()).map_err(Failure::run)?;
     is_there.send(()).map_err(Failure::run)?;
     let accepted = endpoint.accept().await;
     let accepted = accepted.ok_or_else(|| Failure::run("the bare link was closed"))?;
@@ -95,7 +95,7 @@ async fn receive(
 
 async fn send(at: SocketAddr, identity: &Identity, bytes: Bytes) -> Result<Duration, Failure> {
     let any = SocketAddr::new(super::any_like(at), 0);
-    let endpoint = Bare::bind(any, identity, &Limits::default()).map_err(Failure::run)?;
+    let endpoint = Bare::bind(any, identity, &TransportLimits::default()).map_err(Failure::run)?;
     let connection = endpoint.dial(at).await.map_err(Failure::run)?;
     let begun = now();
     let mut stream = connection.open_uni().await.map_err(Failure::run)?;

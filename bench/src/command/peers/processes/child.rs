@@ -1,4 +1,4 @@
-//! A node's process, from outside: orders go in, answers come out.
+//! A node's process, from outside: requests go in, responses come out.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::super::Peers;
+use super::super::credentials::{CredentialsFolder, name};
 use super::super::figures::System;
-use super::super::home::{Home, name};
-use super::words::{Answer, Order};
+use super::protocol::{Request, Response};
 use crate::command::Failure;
 
-/// The longest time between the order to stop and the end of the process.
+/// The longest time between the request to stop and the end of the process.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The process of a node. It is killed when this is dropped.
@@ -21,8 +21,8 @@ pub(super) struct Child {
     /// The name for errors.
     name: String,
     process: tokio::process::Child,
-    orders: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    requests: ChildStdin,
+    responses: Lines<BufReader<ChildStdout>>,
     patience: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Child {
     /// Start this program once more, as one node.
     pub(super) fn start(
         peers: &Peers,
-        home: &Home,
+        home: &CredentialsFolder,
         system: System,
         node: u32,
     ) -> Result<Self, Failure> {
@@ -54,35 +54,35 @@ impl Child {
             Failure::Run(format!("the process of {name} did not begin: {error}"))
         })?;
         let pipes = process.stdin.take().zip(process.stdout.take());
-        let (orders, answers) = pipes.ok_or_else(|| Failure::run("a process without pipes"))?;
+        let (requests, responses) = pipes.ok_or_else(|| Failure::run("a process without pipes"))?;
         Ok(Self {
             name,
             process,
-            orders,
-            answers: BufReader::new(answers).lines(),
-            patience: Duration::from_secs(peers.timeout_seconds) + super::longest_order(peers),
+            requests,
+            responses: BufReader::new(responses).lines(),
+            patience: Duration::from_secs(peers.timeout_seconds) + super::longest_request(peers),
         })
     }
 
-    /// Give an order, and wait for its answer.
-    pub(super) async fn ask(&mut self, order: &Order) -> Result<Answer, Failure> {
-        self.tell(order).await?;
+    /// Send a request, and wait for its answer.
+    pub(super) async fn ask(&mut self, request: &Request) -> Result<Response, Failure> {
+        self.tell(request).await?;
         self.answer().await
     }
 
-    /// Give an order whose answer is read later.
-    pub(super) async fn tell(&mut self, order: &Order) -> Result<(), Failure> {
-        let mut line = serde_json::to_vec(order).map_err(Failure::run)?;
+    /// Send a request whose answer is read later.
+    pub(super) async fn tell(&mut self, request: &Request) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(request).map_err(Failure::run)?;
         line.push(b'\n');
-        if self.orders.write_all(&line).await.is_err() {
+        if self.requests.write_all(&line).await.is_err() {
             return Err(self.has_ended());
         }
         Ok(())
     }
 
-    /// The answer to the last order.
-    pub(super) async fn answer(&mut self) -> Result<Answer, Failure> {
-        let Ok(line) = timeout(self.patience, self.answers.next_line()).await else {
+    /// The answer to the last request.
+    pub(super) async fn answer(&mut self) -> Result<Response, Failure> {
+        let Ok(line) = timeout(self.patience, self.responses.next_line()).await else {
             let (name, seconds) = (&self.name, self.patience.as_secs());
             return Err(Failure::Run(format!(
                 "{name} took more than {seconds} s for an answer; see --timeout-seconds"
@@ -92,14 +92,14 @@ impl Child {
             return Err(self.has_ended());
         };
         match serde_json::from_str(&line).map_err(Failure::run)? {
-            Answer::Failed { reason } => Err(Failure::Run(format!("{}: {reason}", self.name))),
+            Response::Failed { reason } => Err(Failure::Run(format!("{}: {reason}", self.name))),
             answer => Ok(answer),
         }
     }
 
     /// Wait for the end of a process that was told to stop.
     pub(super) async fn ended(mut self) -> Result<(), Failure> {
-        drop(self.orders);
+        drop(self.requests);
         match timeout(ENDS_WITHIN, self.process.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => Err(Failure::Run(format!("{} ended: {status}", self.name))),
@@ -108,8 +108,8 @@ impl Child {
         }
     }
 
-    /// The error that this is no answer to the order.
-    pub(super) fn surprised(&self, answer: &Answer) -> Failure {
+    /// The error that this is no answer to the request.
+    pub(super) fn surprised(&self, answer: &Response) -> Failure {
         Failure::Run(format!("{} gave another answer: {answer:?}", self.name))
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::record::uptime_ns;
 
-/// A count of the messages since the last order to count.
+/// A count of the messages since the last request to count.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     count: AtomicU64,

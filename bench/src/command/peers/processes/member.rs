@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::home::{Home, name};
-use super::super::{bare, ours};
+use super::super::credentials::{CredentialsFolder, name};
+use super::super::{bare, cluster};
 use super::log::Log;
 use crate::command::Failure;
 
@@ -26,7 +26,7 @@ pub(super) enum Member {
 pub(super) struct Ours {
     node: Node,
     nodes: u32,
-    publisher: ours::Publisher,
+    publisher: cluster::Publisher,
     /// The listener is called as long as it is held.
     listener: Option<Listener>,
 }
@@ -44,7 +44,7 @@ pub(super) struct BareNode {
 impl Member {
     /// Start a node of ours under its parent in a binary tree.
     pub(super) fn ours(
-        home: &Home,
+        home: &CredentialsFolder,
         node: u32,
         parent: Option<SocketAddr>,
         window_bytes: usize,
@@ -58,14 +58,14 @@ impl Member {
         Ok(Self::Ours(Ours {
             node: Node::start(config).map_err(Failure::run)?,
             nodes: home.nodes(),
-            publisher: ours::Publisher::new(window_bytes),
+            publisher: cluster::Publisher::new(window_bytes),
             listener: None,
         }))
     }
 
     /// Bind a bare endpoint.
     pub(super) fn bare(
-        home: &Home,
+        home: &CredentialsFolder,
         node: u32,
         parent: Option<SocketAddr>,
         children: u32,

@@ -1,7 +1,7 @@
-//! The process of one node: it reads orders from stdin, and writes answers to stdout.
+//! The process of one node: it reads requests from stdin, and writes responses to stdout.
 //!
 //! Its node has a runtime with one thread, as a daemon has by default. Orders come in on another
-//! thread, which publishes like a user's program, and sleeps while there is no order.
+//! thread, which publishes like a user's program, and sleeps while there is no request.
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
+use super::super::credentials::CredentialsFolder;
 use super::super::figures::System;
-use super::super::home::Home;
 use super::log::Log;
 use super::member::Member;
-use super::words::{Answer, Order};
+use super::protocol::{Request, Response};
 use crate::command::{Failure, Finding};
 use crate::record::{self, CpuWatch, uptime_ns};
 
@@ -50,7 +50,7 @@ pub struct PeersNode {
 }
 
 impl PeersNode {
-    /// Follow orders until there are no more.
+    /// Serve requests until there are no more.
     pub fn run(&self) -> Result<Finding, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Failure::run)?;
@@ -68,7 +68,7 @@ impl PeersNode {
     }
 
     fn follow(&self, handle: &Handle) -> Result<(), Failure> {
-        let home = Home::at(
+        let home = CredentialsFolder::at(
             self.folder.clone(),
             self.nodes,
             self.profile,
@@ -85,13 +85,13 @@ impl PeersNode {
         };
         for line in std::io::stdin().lock().lines() {
             let line = line.map_err(Failure::run)?;
-            let order: Order = serde_json::from_str(&line).map_err(Failure::run)?;
-            let answer = handle.block_on(following.follow(&order));
-            let answer = answer.unwrap_or_else(|failure| Answer::Failed {
+            let request: Request = serde_json::from_str(&line).map_err(Failure::run)?;
+            let answer = handle.block_on(following.follow(&request));
+            let answer = answer.unwrap_or_else(|failure| Response::Failed {
                 reason: failure.to_string(),
             });
             record::print_json(&answer)?;
-            if matches!(order, Order::End) {
+            if matches!(request, Request::End) {
                 break;
             }
         }
@@ -99,21 +99,21 @@ impl PeersNode {
     }
 }
 
-/// A node that follows orders, with its counts.
+/// A node that serves requests, with its counts.
 struct Following {
     node: u32,
     window_bytes: usize,
     system: System,
-    home: Home,
+    home: CredentialsFolder,
     cpu: CpuWatch,
     log: Arc<Log>,
     member: Option<Member>,
 }
 
 impl Following {
-    async fn follow(&mut self, order: &Order) -> Result<Answer, Failure> {
-        match order {
-            Order::Start { parent, children } => {
+    async fn follow(&mut self, request: &Request) -> Result<Response, Failure> {
+        match request {
+            Request::Start { parent, children } => {
                 let member = match self.system {
                     System::Ours => {
                         Member::ours(&self.home, self.node, *parent, self.window_bytes)?
@@ -124,34 +124,34 @@ impl Following {
                 };
                 let address = member.address()?;
                 self.member = Some(member);
-                return Ok(Answer::Started { address });
+                return Ok(Response::Started { address });
             }
-            Order::Count { keeps } => self.log.clear(*keeps),
-            Order::Await { messages } => {
+            Request::Count { keeps } => self.log.clear(*keeps),
+            Request::Await { messages } => {
                 let times_ns = self.log.wait(*messages).await;
-                return Ok(Answer::Arrived { times_ns });
+                return Ok(Response::Arrived { times_ns });
             }
-            Order::Usage => {
-                return Ok(Answer::Usage {
+            Request::Usage => {
+                return Ok(Response::Usage {
                     processor_ns: self.cpu.elapsed().as_nanos() as u64,
                     wakeups: record::wakeups().map_err(Failure::run)?,
                 });
             }
-            _ => return self.have_member(order).await,
+            _ => return self.have_member(request).await,
         }
-        Ok(Answer::Done)
+        Ok(Response::Done)
     }
 
-    async fn have_member(&mut self, order: &Order) -> Result<Answer, Failure> {
+    async fn have_member(&mut self, request: &Request) -> Result<Response, Failure> {
         let member = self.member.as_mut();
         let member = member.ok_or_else(|| Failure::run("it was not told to start"))?;
-        match order {
-            Order::Join => member.join(&self.log).await?,
-            Order::Report => {
+        match request {
+            Request::Join => member.join(&self.log).await?,
+            Request::Report => {
                 let report = Box::new(member.report().await?);
-                return Ok(Answer::Report { report });
+                return Ok(Response::Report { report });
             }
-            Order::SendSpaced {
+            Request::SendSpaced {
                 bytes,
                 count,
                 pause_us,
@@ -159,12 +159,12 @@ impl Following {
                 let pause = Duration::from_micros(*pause_us);
                 return send_spaced(member, payload(*bytes), *count, pause).await;
             }
-            Order::SendFor { bytes, millis } => {
+            Request::SendFor { bytes, millis } => {
                 return send_for(member, payload(*bytes), Duration::from_millis(*millis)).await;
             }
             _ => member.stop().await,
         }
-        Ok(Answer::Done)
+        Ok(Response::Done)
     }
 }
 
@@ -181,7 +181,7 @@ async fn send_spaced(
     payload: Bytes,
     count: u64,
     pause: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Response, Failure> {
     let mut times_ns = Vec::new();
     let mut next = tokio::time::Instant::now();
     for _ in 0..count {
@@ -192,14 +192,14 @@ async fn send_spaced(
         next = (next + pause).max(tokio::time::Instant::now());
     }
     let messages = count;
-    Ok(Answer::Sent { times_ns, messages })
+    Ok(Response::Sent { times_ns, messages })
 }
 
 async fn send_for(
     member: &mut Member,
     payload: Bytes,
     length: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Response, Failure> {
     let begun = uptime_ns();
     let end = begun + length.as_nanos() as u64;
     let mut messages = 0;
@@ -209,5 +209,5 @@ async fn send_for(
     }
     member.settle().await?;
     let times_ns = vec![begun, uptime_ns()];
-    Ok(Answer::Sent { times_ns, messages })
+    Ok(Response::Sent { times_ns, messages })
 }

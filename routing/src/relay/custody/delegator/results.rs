@@ -3,7 +3,7 @@
 use binomesh_overlay::{Bug, Id};
 
 use super::Delegator;
-use crate::packet::{Exception, Part, Reason, Refusal, Span, State};
+use crate::packet::{CustodyRefusal, Exception, Part, Reason, Span, State};
 use crate::relay::Config;
 use crate::relay::context::Context;
 use crate::relay::custody::delegation::{Copies, Delegation, Phase};
@@ -47,7 +47,7 @@ impl<I: Id> Delegator<I> {
         let is_news = narrow(duty, delegation, pending, cx);
         // Repeated custody means that something is late there. This node then tells its own
         // delegators which members are pending, so that no other members count as late.
-        if is_news || is_again && duty.pending_count() < duty.told {
+        if is_news || is_again && duty.pending_count() < duty.reported_pending {
             duty.report(cx.out);
         }
     }
@@ -79,21 +79,21 @@ impl<I: Id> Delegator<I> {
         &mut self,
         duty: &mut Duty<I>,
         delegation: u64,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         // The question may have overtaken the copy, which then is still on its way.
-        if reason != Refusal::Unknown
+        if reason != CustodyRefusal::Unknown
             && let Some(handed) = duty.delegations.get(&delegation)
         {
             self.sender.on_answer(handed.to, delegation);
         }
         match reason {
-            Refusal::Busy => self.on_busy(duty, delegation, cx),
+            CustodyRefusal::Busy => self.on_busy(duty, delegation, cx),
             // It counts as the answer to one question. Otherwise a liar could draw a copy at any
             // time.
-            Refusal::Unknown if !duty.is_asked_about(delegation) => {}
-            Refusal::Unknown => self.sender.on_lacking(duty, delegation, cx),
+            CustodyRefusal::Unknown if !duty.is_asked_about(delegation) => {}
+            CustodyRefusal::Unknown => self.sender.on_lacking(duty, delegation, cx),
             _ => {
                 if let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) {
                     self.turn_away(duty, handed, reason, cx);
@@ -251,7 +251,7 @@ impl<I: Id> Delegator<I> {
         &mut self,
         duty: &mut Duty<I>,
         handed: Delegation<I>,
-        reason: Refusal,
+        reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
         let generation = handed.generation.saturating_add(1);
@@ -263,31 +263,33 @@ impl<I: Id> Delegator<I> {
         };
         let mut peer = Some(handed.to);
         let (state, why) = match reason {
-            Refusal::NotThatRank => {
+            CustodyRefusal::NotThatRank => {
                 if let Some(view) = cx.epochs.find_mut(duty.key.epoch) {
                     view.deny(handed.rank);
                 }
                 return self.delegate(duty, span, generation, cx);
             }
             // The next life of this peer may accept the message.
-            Refusal::Draining => {
+            CustodyRefusal::Draining => {
                 if duty.is_own {
                     cx.peers.on_draining(handed.to, cx.config, cx.out);
                 }
                 (State::Unconfirmed, Reason::Draining)
             }
             // The peer may have room later.
-            Refusal::Full => (State::Unconfirmed, Reason::Full),
-            Refusal::TooLarge => (State::Refused, Reason::TooLarge),
-            Refusal::Unsigned if duty.may_refuse_for_good(Reason::Unsigned) => {
+            CustodyRefusal::Full => (State::Unconfirmed, Reason::Full),
+            CustodyRefusal::TooLarge => (State::Refused, Reason::TooLarge),
+            CustodyRefusal::Unsigned if duty.may_refuse_for_good(Reason::Unsigned) => {
                 (State::Refused, Reason::Unsigned)
             }
-            Refusal::Unsigned => (State::Unconfirmed, Reason::Unsigned),
+            CustodyRefusal::Unsigned => (State::Unconfirmed, Reason::Unsigned),
             // The peer may judge the signature otherwise later, so this refusal is not final.
-            Refusal::Signature => (State::Unconfirmed, Reason::Signature),
-            Refusal::EpochUnknown | Refusal::EpochGone => (State::Unconfirmed, Reason::Epoch),
+            CustodyRefusal::Signature => (State::Unconfirmed, Reason::Signature),
+            CustodyRefusal::EpochUnknown | CustodyRefusal::EpochGone => {
+                (State::Unconfirmed, Reason::Epoch)
+            }
             // The rank is right, and the named member is not there in this epoch.
-            Refusal::NotThatPeer => {
+            CustodyRefusal::NotThatPeer => {
                 peer = duty.name_at(span.start);
                 // The refusing peer is the named member itself. So the name was wrong when the
                 // message was accepted.
@@ -297,7 +299,7 @@ impl<I: Id> Delegator<I> {
                 }
                 (State::Unconfirmed, Reason::Epoch)
             }
-            Refusal::Window => (State::Unconfirmed, Reason::Window),
+            CustodyRefusal::Window => (State::Unconfirmed, Reason::Window),
             _ => (State::Unconfirmed, Reason::Malformed),
         };
         let exception = Exception {

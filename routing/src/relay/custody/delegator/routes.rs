@@ -5,7 +5,7 @@
 
 use binomesh_overlay::{Id, Rank};
 
-use super::Hop;
+use super::NextHop;
 use crate::packet::{Part, Span};
 use crate::relay::Config;
 use crate::relay::context::Context;
@@ -13,7 +13,7 @@ use crate::relay::custody::delegation::Delegation;
 use crate::relay::custody::duty::Duty;
 use crate::relay::epochs::EpochView;
 use crate::router::{RankSet, Reserve, Step, binomial, pick};
-use crate::shape::{Links, Shape};
+use crate::sibling_tree::{Links, SiblingTree};
 
 impl<I: Id> Context<'_, I> {
     /// The neighbour to which a span goes next. It is not in the transit list, not in `tried`, and
@@ -23,9 +23,9 @@ impl<I: Id> Context<'_, I> {
         duty: &Duty<I>,
         span: Span,
         tried: &[I],
-    ) -> Option<Hop<I>> {
+    ) -> Option<NextHop<I>> {
         let view = self.epochs.find(duty.key.epoch)?;
-        let shape = Shape::new(duty.population, self.config.fanout);
+        let shape = SiblingTree::new(duty.population, self.config.fanout);
         let router = self.config.router.get();
         let here = view.placement().rank;
         let to = duty.rank_at_start(span);
@@ -42,7 +42,9 @@ impl<I: Id> Context<'_, I> {
         let useless = self.useless(view, &shape, tried);
         // The peer that the span is for is tried in any case.
         let told = duty.dead().iter().copied().filter(|rank| *rank != to);
-        let late = duty.late().filter(|rank| *rank != to && !tried.is_empty());
+        let late = duty
+            .ranks_without_custody()
+            .filter(|rank| *rank != to && !tried.is_empty());
         let told: RankSet = told.chain(late).chain(useless.iter()).collect();
         // Ranks that other nodes report as dead are a hint. So are peers that have not answered
         // this node, once another hop was tried. If these leave no way, the hints are ignored.
@@ -58,7 +60,7 @@ impl<I: Id> Context<'_, I> {
                 dead,
             };
             let next = pick(router, &step, Reserve::BinomialGraph)?;
-            Some(Hop {
+            Some(NextHop {
                 rank: next,
                 peer: view.hop_at(next, None)?,
             })
@@ -66,7 +68,7 @@ impl<I: Id> Context<'_, I> {
     }
 
     /// The neighbouring ranks that are unusable as a hop now, and all ranks known here to be dead.
-    fn useless(&self, view: &EpochView<I>, shape: &Shape, tried: &[I]) -> RankSet {
+    fn useless(&self, view: &EpochView<I>, shape: &SiblingTree, tried: &[I]) -> RankSet {
         let here = view.placement().rank;
         let is_usable = |rank: Rank| {
             let peer = view.hop_at(rank, None);
@@ -123,14 +125,18 @@ impl<I: Id> Context<'_, I> {
 
     /// The first rank of a span, with its peer. None if the span is empty, or the peer is unknown
     /// or this node itself.
-    pub(in crate::relay::custody) fn head_of(&self, duty: &Duty<I>, span: Span) -> Option<Hop<I>> {
+    pub(in crate::relay::custody) fn head_of(
+        &self,
+        duty: &Duty<I>,
+        span: Span,
+    ) -> Option<NextHop<I>> {
         if span.is_empty() {
             return None;
         }
         let rank = duty.rank_at_start(span);
         let view = self.epochs.find(duty.key.epoch)?;
         let peer = view.hop_at(rank, duty.name_at(span.start))?;
-        Some(Hop { rank, peer }).filter(|_| peer != self.me)
+        Some(NextHop { rank, peer }).filter(|_| peer != self.me)
     }
 
     /// Whether another next hop exists for the first span of a routed part, and may be tried.

@@ -69,7 +69,7 @@ impl<I: Id> Duty<I> {
 
     /// Tell the waiting delegators which members are pending now.
     pub(in crate::relay::custody) fn report(&mut self, out: &mut Effects<I>) {
-        self.told = self.pending_count();
+        self.reported_pending = self.pending_count();
         for (waiter, errand) in &self.waiters {
             out.send(*waiter, self.custody_of(errand));
         }

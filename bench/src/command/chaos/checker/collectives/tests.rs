@@ -62,7 +62,7 @@ impl Stage {
             call: by.into(),
             outcome: outcome.clone(),
         };
-        let told = Told {
+        let told = ReportedEvent {
             at,
             by,
             boot: 1,
@@ -166,7 +166,7 @@ fn answers_come_once_in_time_and_only_to_callers() {
 fn no_call_is_refused() {
     let mut stage = Stage::called(Verb::Barrier);
     let error = CallError::Busy;
-    let told = Told {
+    let told = ReportedEvent {
         at: BEGIN,
         by: 4,
         boot: 1,
