@@ -36,8 +36,8 @@ pub struct Fingers<I, S: Stamp> {
     stamp: S,
     clockwise: [Option<I>; MAX_LEVELS],
     counterclockwise: [Option<I>; MAX_LEVELS],
-    /// Bit i: the finger at level i has answered my last question. The first set is of the
-    /// clockwise fingers, the second of the counterclockwise ones.
+    /// Bit i: the finger at level i has answered my last question. The first word is for the
+    /// clockwise fingers, the second for the counterclockwise ones.
     confirmed: [u32; 2],
 }
 
@@ -235,8 +235,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
             self.introduce(level, Direction::Clockwise, rules, out);
             self.introduce(level, Direction::Counterclockwise, rules, out);
         } else {
-            // A counterclockwise finger was repeated: introduce it to the clockwise one, so UP
-            // begets UP.
+            // A known finger was repeated: introduce it to the opposite one. So UP begets UP, and
+            // DN begets DN.
             self.introduce(level, direction.opposite(), rules, out);
         }
         changed

@@ -5,8 +5,9 @@
 //! identity that already has a link to this peer.
 //!
 //! ```text
+//!   no other process holds a link ──────────────────▶ admitted, or outdated if it is older
+//!                                                     than the newest proven life
 //!   older than the newest proven life, and starting ─▶ outdated: it is shown that life
-//!   no other process holds a link ──────────────────▶ admitted
 //!   newer, proven, in the place of the holder ──────▶ admitted: the holder is gone
 //!   the holder is asked: it is silent ──────────────▶ admitted, or outdated
 //!                        it lives ──────────────────▶ refused; of two members the newer
@@ -141,7 +142,8 @@ pub fn admission(
 /// The reaction of a process that is shown a life of its own identity, with a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Consequence {
-    /// The process ignores it: that life is over, or is its own.
+    /// The process ignores it: that life is over or is its own, or its boot is too great to be
+    /// real.
     Nothing,
     /// The process begins a life above that boot: at once if it is starting. A member closes its
     /// links first, once a minute at most.

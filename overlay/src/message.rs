@@ -26,7 +26,7 @@ pub enum Message<I> {
     Fingers(fingers::Message<I, Mark<I>>),
     /// Signs of life, rumours and goodbyes.
     Detector(detector::Message<I>),
-    /// A message to a peer that its sender cannot reach, and its carriage.
+    /// Messages that a third node carries between two peers without a link.
     Relayed(relayed::Message<I>),
     /// Messages of [FC], before there is a tree.
     Clique(clique::Message<I>),
@@ -34,15 +34,16 @@ pub enum Message<I> {
     Spanning(spanning::Message<I>),
 }
 
-/// The slot of a message in the queue to its receiver. A newer message with an equal slot replaces
-/// an older one and keeps its place. Maintenance messages are idempotent state; a bounded queue in
-/// order would starve some of them for ever. A rumour is sent only once, so two batches of rumours
-/// are merged: see [`Message::merge`].
+/// The slot of a message in the queue to its receiver. A newer message with an equal slot takes
+/// over the place of an older one. That loses nothing, as a maintenance message tells a whole
+/// state. A bounded queue without slots would starve some messages for ever. A rumour is sent only
+/// once, so two batches of rumours are merged: see [`Message::merge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot<I> {
     /// The kind of the message.
     pub kind: u8,
-    /// The finger level; 0 for other messages.
+    /// The finger level, also of a finger message in the clique or on its way through a carrier; 0
+    /// for other messages.
     pub level: u8,
     /// The peer that the message is about, if messages about different peers must not replace each
     /// other.
@@ -116,7 +117,7 @@ impl<I: Copy> Message<I> {
             Self::Ring(message) => (20 + message.slot(), 0, None),
             Self::Census(message) => match message {
                 census::Message::Size { .. } => (30, 0, None),
-                // Both tell a child what is in force.
+                // Both tell a child which numbering is in force.
                 census::Message::Place { .. } | census::Message::InForce { .. } => (31, 0, None),
             },
             Self::Fingers(message) => {

@@ -99,7 +99,7 @@ impl Rank {
         self.is_within(population) && distance > 0 && distance < gap
     }
 
-    /// How many clockwise places lie between this rank and `other`: 0 .. N.
+    /// How many places clockwise of this rank `other` is: 0 .. N.
     pub const fn distance_to(self, other: Self, population: Population) -> u32 {
         other.behind(self.0, population).0
     }

@@ -102,7 +102,7 @@ impl<I: Id> Ring<I> {
                 out.send(first, Message::FConnect);
                 Changed::set(&mut self.successor, Some(first))
             }
-            // [BMG09] Alg. 1, rule 3: I have none.
+            // [BMG09] Alg. 1, rule 3: I have no children.
             (None, Some(parent)) => {
                 out.send(parent, Message::Info(family.me()));
                 Changed::NO

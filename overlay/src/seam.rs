@@ -20,7 +20,7 @@ pub enum Input<I> {
         /// The message itself.
         message: Message<I>,
     },
-    /// An authenticated peer has sent a message to another machine.
+    /// An authenticated peer has sent a message to another machine of this process.
     Heard {
         /// The sender of the message.
         peer: I,
@@ -84,11 +84,12 @@ pub enum Timer {
     Judge,
     /// Tell other nodes what was found out about peers.
     Share,
-    /// Tell the parent the last change while there were too many reports.
+    /// Tell the parent the last change, which was held back because there were too many reports.
     Report,
-    /// No further peer was met, or no answer came, for a while.
+    /// In a gathering: no further peer was met, or no answer came, for a while. In a survey: a tick
+    /// has passed.
     GatherQuiet,
-    /// The meeting of peers, or the answering of latecomers, has taken long enough.
+    /// The present stage of a gathering or survey has taken long enough.
     GatherLatest,
 }
 
@@ -109,11 +110,11 @@ pub enum Event<I> {
     /// A peer that was taken for down, or has left, is up.
     Up(I),
     /// A peer no longer counts as down: no node has spoken of it for so long that the rumours about
-    /// it have expired. It may be tried again.
+    /// it, or its goodbye, have expired. It may be tried again.
     Expired(I),
-    /// The ring neighbours have changed.
+    /// Both ring neighbours are known, and they are others than before.
     Relinked,
-    /// This node has a place in a new epoch.
+    /// This node has a new place: in a new epoch, or its former place after a restart.
     Renumbered {
         /// The population before, if the node had a place.
         from: Option<Population>,
@@ -134,11 +135,11 @@ pub enum Health {
     Healthy,
     /// The node has no path to a root.
     Unanchored,
-    /// No epoch has counted the node yet.
+    /// The node has no rank in the numbering in force.
     Unplaced,
     /// The node is the root and is about to name an epoch.
     Counting,
-    /// The parent has not told the node its place for a while.
+    /// For a while the parent has told the node neither its place nor the numbering in force.
     NoParent,
     /// A ring neighbour is unknown.
     NoRing,

@@ -29,8 +29,8 @@ use crate::seam::Out;
 use crate::{Epoch, Id, Placement, Population, Rank};
 use belonging::Belonging;
 
-/// How many frozen counts a node keeps. A placement that echoes an older count is ignored: the
-/// newer size is on its way to the root and brings a new epoch.
+/// How many frozen counts a node keeps. A placement that echoes an older count gives no place at
+/// once: the newer size is on its way to the root and brings a new epoch.
 const MAX_FROZEN: usize = 4;
 
 /// A count of a subtree, frozen when its size was reported to the parent.
@@ -86,7 +86,7 @@ pub struct Census<I> {
     /// Whether this node had an earlier life.
     returns: bool,
     reports: BTreeMap<I, Report<I>>,
-    /// The newest last; never empty.
+    /// The frozen counts, the newest last: never empty, at most [`MAX_FROZEN`].
     frozen: Vec<Frozen<I>>,
     /// This node's place, and the frozen count from which its children get theirs. A recalled rank
     /// has no frozen count: it is for this node alone.
@@ -299,7 +299,7 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Tell the parent the size of this subtree.
+    /// Tell the parent the size of this subtree, its standing, and its evidence.
     pub fn report(&self, parent: I, out: &mut Out<I>) {
         let Frozen { version, size, .. } = *self.newest();
         let standing = self.standing();
@@ -327,8 +327,9 @@ impl<I: Id> Census<I> {
     }
 
     /// As a child: the parent names this node's place, and says whether the overlay is the
-    /// cluster's. Returns whether the place changed. A place is ignored if this node does not have
-    /// its count, or if the subtree does not fit into it.
+    /// cluster's. Returns whether the place changed. A place that does not fit the subtree is
+    /// ignored. Of a place for a count that this node does not have, only the numbering and the
+    /// rank are noted, for [`Census::recall`].
     pub fn on_place(
         &mut self,
         placement: Placement<I>,
@@ -409,7 +410,7 @@ impl<I: Id> Census<I> {
         self.belonging.is_told
     }
 
-    /// How this subtree is tied to the cluster.
+    /// What shows that this subtree belongs to the cluster and is no island.
     pub fn evidence(&self) -> Evidence {
         let reports = self.reports.values().map(|report| report.evidence);
         let unknown = (!self.is_whole).then_some(Evidence::Unmet);
@@ -417,7 +418,8 @@ impl<I: Id> Census<I> {
         others.fold(self.belonging.own, Evidence::joined)
     }
 
-    /// Record how this node is tied to the cluster. A node that was a member once stays a member.
+    /// Record what this node knows itself to show that its overlay is the cluster. A node that was
+    /// a member once stays a member.
     pub fn find(&mut self, own: Evidence) {
         self.belonging.find(own);
     }

@@ -51,7 +51,7 @@ pub(super) struct Joining<I> {
 pub(super) enum Step {
     /// The input changed nothing.
     Nothing,
-    /// A question was answered or a count has grown.
+    /// A question was sent, taken or answered, or a count has grown.
     Progress,
     /// The ring is final.
     Complete,

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingers;
 
-/// A message of one attempt; messages of other attempts are ignored.
+/// A message of one attempt to make the ring. Most messages count only if the receiver is in the
+/// same attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Message<I> {
-    /// The attempt that the message belongs to.
+    /// The attempt that the message belongs to: 0 by the order of the list, 1 by exchanges.
     pub attempt: u32,
     /// The content of the message.
     pub body: Body<I>,
@@ -44,7 +45,8 @@ impl<I: Copy> Message<I> {
 /// The content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Body<I> {
-    /// To every peer that is met: I look for my place, and my list of peers has this digest.
+    /// To every peer to which a link comes up, and to every peer that is met: I look for my place,
+    /// and my list of peers has this digest.
     Listed {
         /// The digest of the list in its order, with the sender itself among its entries.
         digest: u64,
@@ -125,7 +127,8 @@ impl<I> Body<I> {
         )
     }
 
-    /// The attempt that the message always belongs to: exchanges belong to the second one.
+    /// The attempt that the message always belongs to: exchanges belong to attempt 1. None if the
+    /// message belongs to the sender's present attempt.
     pub const fn attempt(&self) -> Option<u32> {
         match self {
             Self::Exchange { .. }

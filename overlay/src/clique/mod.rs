@@ -7,10 +7,10 @@
 //!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`paper`)
 //! ```
 //!
-//! A node tries the order of its list first: a member asks the next one of the list whether both
-//! lists agree. If the lists differ, or no answer comes, the node goes on with the corrected
-//! procedure. The fingers above level 0 are those of [BMG09] Algorithm 2, except in the procedure
-//! as written.
+//! Unless the lists are known to differ, a node tries the order of its list first: a member asks
+//! the next one of the list whether both lists agree. If the lists differ, or no answer comes, the
+//! node goes on with the corrected procedure. The fingers above level 0 are those of [BMG09]
+//! Algorithm 2, except in the procedure as written.
 //!
 //! The result is the place where a node starts in the overlay: the member of rank r becomes a child
 //! of the member whose rank is r without its lowest set bit. The overlay then counts its members
@@ -364,7 +364,8 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// Spare the nodes that wait for this one in the order of the list the wait for a silence.
+    /// Tell ring neighbours and fingers that this node gives up the order of the list. So the nodes
+    /// that wait for its answer need not wait until a silence shows it.
     fn tell_unsorted(&self, out: &mut Out<I>) {
         let ranking = self.ranking.iter();
         let ring = ranking.flat_map(|one| one.predecessor().into_iter().chain([one.successor()]));

@@ -63,6 +63,7 @@ pub struct Place<I> {
     pub members: u32,
     /// The member whose rank is this one without its lowest set bit; the root has none.
     pub parent: Option<I>,
-    /// The lowest set bit of the rank: the order among the children of the parent.
+    /// The position of the lowest set bit of the rank, from 0: the order among the children of the
+    /// parent.
     pub slot: u8,
 }

@@ -33,11 +33,11 @@ struct Entry {
     proof: Vec<u8>,
     /// Whether the goodbye has been sent over all links.
     is_told: bool,
-    /// For how many more beats the goodbye is sent over new links.
+    /// For how many more beats the goodbye holds and is sent over new links; at 0 it has expired.
     beats_left: u32,
     /// For how many more beats late messages of that life may arrive.
     late_beats_left: u32,
-    /// In how many more beats other nodes are asked about the goodbye.
+    /// How many more times other nodes are asked about the goodbye.
     asked: u32,
 }
 
@@ -47,6 +47,7 @@ pub(super) struct Goodbyes<I> {
     entries: BTreeMap<I, Entry>,
     /// Peers whose goodbye was believed in this beat; their next goodbye has to wait.
     believed: BTreeSet<I>,
+    /// For how many beats a goodbye holds.
     life: u32,
     /// [`LATE`] in beats.
     late_beats: u32,
@@ -119,7 +120,8 @@ impl<I: Id> Goodbyes<I> {
         self.remove(oldest).then_some(oldest)
     }
 
-    /// Another life of the peer has appeared. Returns whether a life of it had left.
+    /// Forget the goodbye of a peer: the peer is back, or another goodbye displaces this one.
+    /// Returns whether the goodbye still held.
     pub(super) fn remove(&mut self, peer: I) -> bool {
         let entry = self.entries.remove(&peer);
         entry.is_some_and(|entry| !entry.is_over())

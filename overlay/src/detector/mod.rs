@@ -7,7 +7,7 @@
 //! The suspect is down if no answer comes within `DOWN_AFTER` further half beats. A peer that was
 //! sent a beat and still *owes* the acknowledgement at the next look is suspected at that look. A
 //! broken link makes suspicion immediate and proves nothing. A peer that only others hear is *cut*
-//! after twice that time: it is alive, but cannot be a neighbour.
+//! after twice the time after which a silent one is down: it is alive, but cannot be a neighbour.
 //!
 //! When several peers die together, all watchers of a peer may be among them. So after two
 //! accusations in short order a node pings all its links, fingers too. It watches the peers that do
@@ -40,8 +40,8 @@ const MAX_ASKED: usize = 64;
 /// The most goodbyes in one question, since each may be answered with its proof. The next question
 /// asks about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Every so many beats the accused peers that this node hears are reminded, and one neighbour is
-/// asked about all other accused: a message that is sent only once may be lost.
+/// Every so many beats the accused peers that this node hears are told their accusations again, and
+/// one neighbour is asked about other accused peers: a message that is sent only once may be lost.
 const REMIND: u32 = 8;
 
 /// A verdict: the new state of a peer.
@@ -53,7 +53,7 @@ pub enum Verdict {
     ToldDown,
     /// This life of the peer has said goodbye.
     Left(u64),
-    /// The goodbye of the peer has expired.
+    /// The goodbye of the peer has expired, or was displaced by another peer's goodbye.
     Forgotten,
     /// Other nodes have heard the peer, but this node has not for a long time.
     Cut,
@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// The links of a node, as far as the detector needs them.
 pub struct Links<'a, I> {
-    /// The life of each linked peer.
+    /// The last known life of each peer that the node has a link to, or had one.
     pub boots: &'a BTreeMap<I, u64>,
     /// The peers that this node claims a link to.
     pub claimed: &'a BTreeSet<I>,
@@ -253,8 +253,8 @@ impl<I: Id> Detector<I> {
         self.end_silence(peer);
     }
 
-    /// A link to this life of `peer` is up. Tell the peer which members have left. Returns whether
-    /// the peer was taken for down.
+    /// A link to this life of `peer` is up. Tell the peer which members have left and, unless the
+    /// peer itself is accused, which are down. Returns whether the peer was taken for down.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         if self.goodbyes.boot(peer) == Some(boot) {
             // The link was dialled as the peer left: its earlier messages arrive after its goodbye.
@@ -333,7 +333,7 @@ impl<I: Id> Detector<I> {
         let yellowed = self.rumours.on_beat().into_iter();
         let yellowed = yellowed.map(|id| (id, Verdict::Expired));
         let verdicts = yellowed.chain(forgotten).collect();
-        // In case that the timer was lost.
+        // The timer may have been lost.
         self.is_sharing = false;
         self.share(out);
         self.await_answers(out);
@@ -370,7 +370,7 @@ impl<I: Id> Detector<I> {
         self.ask(turn, doubts.copied().chain(gone).collect(), links, out);
     }
 
-    /// Ask one neighbour, in turn, whether it knows better about these peers.
+    /// Ask one linked peer, in turn, whether it knows better about the peers in `doubts`.
     fn ask(&self, turn: usize, doubts: Vec<Rumour<I>>, links: &Links<'_, I>, out: &mut Out<I>) {
         if doubts.is_empty() {
             return;
@@ -383,7 +383,7 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// `from` asks about peers of which it has only heard that they are down.
+    /// `from` asks about peers that it takes for down, in case that this node knows better.
     fn on_doubts(
         &mut self,
         from: I,
@@ -539,7 +539,7 @@ impl<I: Id> Detector<I> {
             self.note_accusation(links, out);
         }
         match (news, link) {
-            // The peer was already asked for its silence here, and has not answered.
+            // This node has already pinged the peer because of its silence, and got no answer.
             (News::Accused, Some(_))
                 if self.was_asked_after(peer) && self.rumours.witness(peer) =>
             {

@@ -12,16 +12,16 @@ use crate::Id;
 use crate::message::detector::{MAX_RUMOURS, MAX_TOLD, Rumour};
 use crate::stamp::Mark;
 
-/// How far the incarnation of an accusation may be ahead of the known one; a greater lead is a lie.
-/// An answer may be one further ahead.
+/// How far the incarnation of an accusation may be ahead of the known one; a greater number is a
+/// lie. An answer may be one further ahead.
 const MAX_AHEAD: u32 = 8;
 /// How many accusations are brought to the accused per beat.
 const MAX_BROUGHT: usize = 64;
 /// How many peers per beat this node probes because others call them up against its own verdict.
 /// Further ones have their turn in the next beats.
 const MAX_DENIED: u32 = 8;
-/// How many new rumours a node believes per beat. Further ones are not passed on, so that one liar
-/// cannot keep all nodes busy.
+/// How many new rumours a node believes per beat. Further ones are ignored and not passed on, so
+/// that one liar cannot keep all nodes busy.
 const MAX_PER_BEAT: u32 = 128;
 
 /// How far this node believes an accusation.
@@ -100,7 +100,8 @@ impl<I: Id> Rumours<I> {
         down.map(|entry| entry.rumour.peer)
     }
 
-    /// This node has found out itself that `peer` is down.
+    /// This node knows at first hand that `peer` is down: by the peer's silence, or because the
+    /// peer has said that it leaves.
     pub(super) fn accuse(&mut self, peer: I, boot: u64, mark: Option<Mark<I>>) {
         let said = self.entries.get(&peer).filter(|entry| entry.is_own);
         let said = said.map(|entry| (entry.rumour.boot, entry.rumour.incarnation));
@@ -126,7 +127,8 @@ impl<I: Id> Rumours<I> {
             .is_some()
     }
 
-    /// Call `peer` up: another life of it has appeared, or this node itself answers an accusation.
+    /// Call `peer` up: another life of it has appeared, or `peer` is this node itself, which
+    /// answers an accusation or announces its own life.
     pub(super) fn clear(&mut self, peer: I, boot: u64, incarnation: u32) {
         let rumour = Rumour {
             peer,
@@ -148,8 +150,8 @@ impl<I: Id> Rumours<I> {
         }
     }
 
-    /// This node was in contact with `peer`. Take its accusation back here, if there is one, and
-    /// return it unless an earlier contact has taken it back.
+    /// This node was in contact with `peer`. If the peer is accused, do not believe the accusation
+    /// here any more. Returns the accusation, but only at the first contact after it.
     pub(super) fn contradict(&mut self, peer: I) -> Option<Rumour<I>> {
         let entry = self.entries.get_mut(&peer)?;
         if entry.rumour.is_up || entry.belief == Belief::Contradicted {
@@ -274,7 +276,7 @@ impl<I: Id> Rumours<I> {
         if is_of_other_life(&rumour, known, link, is_answer) {
             return News::Stale;
         }
-        // An accusation of an unknown life is about this life, too.
+        // If the known accusation names no life, it is about the newly accused life, too.
         let is_said = |entry: &&Entry<I>| entry.rumour.boot == 0 && !entry.rumour.is_up;
         let known = known
             .filter(|entry| entry.rumour.boot == rumour.boot || !rumour.is_up && is_said(entry));

@@ -18,12 +18,12 @@ pub(super) const ALARM: u32 = 2;
 /// How many beats pass from one alarm to the next, however many accusations come.
 pub(super) const CALM: u32 = 3;
 
-/// For how many half beats no sign of life of a peer has come.
+/// The silence of a peer, counted in half beats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Silence {
-    /// Without a sign of life from the peer itself or through others.
+    /// Half beats without a sign of life from the peer itself or through others.
     pub(super) any: u32,
-    /// Without a sign of life from the peer itself.
+    /// Half beats without a sign of life from the peer itself.
     pub(super) direct: u32,
     /// Whether the peer was sent a beat over a link that is up, and has not acknowledged it.
     pub(super) owes: bool,
@@ -115,8 +115,8 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Another peer carried a message of this one, and says so. The peer is not down, but nodes
-    /// that must hear it directly still miss it. So a liar cannot keep a dead peer in the tree.
+    /// A message of this peer came by way of a carrier. The peer is not down, but nodes that must
+    /// hear it directly still miss it. So a liar cannot keep a dead peer in the tree.
     pub fn on_carried(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.any = 0;

@@ -11,16 +11,16 @@ pub use super::standing::Standing;
 pub enum Message<I> {
     /// To the parent: the size of the sender's subtree.
     Size {
-        /// The version of the count.
+        /// The version of the sender's count, which a place for the subtree has to echo.
         version: u64,
         /// The number of members, the sender included.
         size: Population,
         /// Which ranks of which epoch the subtree holds; unset if the sender has no rank.
         standing: Option<Standing<I>>,
         /// How many members have no rank but had an earlier life. They may yet find their former
-        /// rank, and be counted a second time at their old place.
+        /// rank, and may still be counted at their old place as well.
         returning: u32,
-        /// How the members of the subtree are tied to the cluster.
+        /// What shows that the subtree belongs to the cluster and is no island.
         evidence: Evidence,
     },
     /// To a child: its place.
@@ -44,7 +44,7 @@ pub enum Message<I> {
     },
 }
 
-/// How a subtree is tied to the cluster.
+/// What shows that a subtree belongs to the cluster and is no island.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -55,7 +55,8 @@ pub enum Evidence {
     Unmet,
     /// Every node of the subtree has a contact in the overlay.
     Met,
-    /// A node of the subtree has been a member of the cluster in this life.
+    /// A node of the subtree has been a member of the cluster in this life, or counts as one: see
+    /// `overlay::island`.
     Member,
 }
 

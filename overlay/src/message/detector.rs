@@ -10,8 +10,8 @@ pub const MAX_RUMOURS: usize = 256;
 /// [`MAX_RUMOURS`]; [`union`] drops the oldest rumours beyond that.
 pub const MAX_TOLD: usize = 64;
 
-/// A message of the detector. Every message is a sign of life of its sender; these are for nodes
-/// that have nothing else to send.
+/// A message of the detector. Every message of any layer is a sign of life of its sender; Beat,
+/// Ping and Pong are for nodes that have nothing else to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
     /// To a ring neighbour or parent: I am alive, and this is my place.
@@ -21,7 +21,7 @@ pub enum Message<I> {
         /// Whether the receiver should answer with its own place.
         reply: bool,
     },
-    /// Are you alive? If `asker` is set, the sender asks on its behalf.
+    /// Are you alive? If `asker` is set, the sender asks on behalf of that node.
     Ping {
         /// The node on whose behalf the sender asks.
         asker: Option<I>,
@@ -37,9 +37,9 @@ pub enum Message<I> {
     Alive(I),
     /// Rumours about peers; at most [`MAX_RUMOURS`] of them are read.
     Rumours(Vec<Rumour<I>>),
-    /// Rumours that the sender has from hearsay: does the receiver know better? They are answered
-    /// but not believed, so that no rumour lives longer because nodes ask about it. At most
-    /// [`MAX_TOLD`] of them are read.
+    /// Accusations that the sender cannot check or that may be out of date: does the receiver know
+    /// better? They are answered but not believed, so that no rumour lives longer because nodes ask
+    /// about it. At most [`MAX_TOLD`] of them are read.
     Doubts(Vec<Rumour<I>>),
     /// A member has left, by its own signature. The host of the receiver verifies the signature
     /// before this machine sees the message.
@@ -58,17 +58,18 @@ pub struct Rumour<I> {
     pub peer: I,
     /// The life of the peer's process; 0 if the accuser never knew it.
     pub boot: u64,
-    /// The incarnation of the peer in that life.
+    /// The incarnation of the peer in that life: a number from 0 that rises with each answer of the
+    /// peer to an accusation.
     pub incarnation: u32,
-    /// The place of the peer.
+    /// The place of the peer, if the accuser knows it.
     pub mark: Option<Mark<I>>,
     /// Whether the peer is up after all.
     pub is_up: bool,
 }
 
 impl<I> Rumour<I> {
-    /// The rumour with the life `link`, the one that the receiver has a link to, if the accuser
-    /// never knew the life.
+    /// If the accuser never knew the accused life, take it for `link`, the life that the receiver
+    /// has a link to. Other rumours stay the same.
     pub(crate) fn of_linked(self, link: Option<u64>) -> Self {
         match link.filter(|_| self.boot == 0 && !self.is_up) {
             Some(boot) => Self { boot, ..self },

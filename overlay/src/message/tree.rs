@@ -109,7 +109,7 @@ pub enum Message<I> {
     Detach,
     /// To parent and children: I am leaving.
     Leave,
-    /// To a lost contact: this is my tree, which is yours?
+    /// To a peer that may be in another tree: this is my tree, which is yours?
     Probe(RootKey<I>),
     /// The answer to a Probe: I am in the same tree.
     Together,

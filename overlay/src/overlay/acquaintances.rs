@@ -4,15 +4,15 @@
 use crate::Id;
 use crate::noise::Noise;
 
-/// How many members from all over the ring a node remembers. A guess: if three quarters of 128
-/// members die at once, each member knows about a dozen fingers, of which three live. These are too
-/// few for all to find each other; with 32 more, eight live.
+/// How many members from all over the ring a node remembers, and how many former members besides. A
+/// guess: if three quarters of 128 members die at once, each member knows about a dozen fingers, of
+/// which three live. These are too few for all to find each other; with 32 more, eight live.
 pub const MAX_ACQUAINTANCES: usize = 32;
 
 /// The members that a node knows besides its neighbours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Acquaintances<I> {
-    /// Some members of the last complete roster.
+    /// Some members of the last complete roster (the list of all members).
     pub(super) members: Vec<I>,
     /// Acquaintances of earlier rosters that are no members any more, the latest first: they may be
     /// on another island.
@@ -28,8 +28,8 @@ impl<I: Id> Acquaintances<I> {
         }
     }
 
-    /// Remember `some` instead of the former acquaintances; `is_member` tells whether a peer is a
-    /// member now.
+    /// Put `some` in the place of all acquaintances. Earlier acquaintances stay only as former
+    /// members; `is_member` tells whether a peer is a member now.
     pub(super) fn meet(&mut self, some: impl Iterator<Item = I>, is_member: impl Fn(I) -> bool) {
         let known = std::mem::replace(self, Self::new());
         for id in known.members.into_iter().chain(known.former) {

@@ -11,10 +11,10 @@
 //! their place than look for one, the node is a latecomer: it becomes a child of one of them. So a
 //! single liar keeps no node from meeting the others.
 //!
-//! If all lists that the node has heard of are the same, the order of the list decides; otherwise
-//! the corrected procedure does. A node without a place asks for one as any orphan does: first the
-//! node of its own question in the clique, then its contacts. Probing and merging bring all nodes
-//! together.
+//! If the lists of all peers that it has met equal its own, the order of the list decides the
+//! places; otherwise the corrected procedure of the clique does. A node that gets no place there
+//! asks for one as any node without a parent does: first the node that it asked in the clique, then
+//! its contacts. Probing and merging bring all nodes together.
 //!
 //! Not here: how nodes make the ring ([`clique`]).
 
@@ -28,17 +28,20 @@ use crate::config::Gather;
 use crate::digest::digest_of;
 use crate::noise::Noise;
 
-/// The most latecomers that a node tells that it has its place; further ones ask again by
-/// themselves.
+/// The most latecomers that a node remembers, to tell them that it has its place; further ones ask
+/// again by themselves.
 pub(super) const MAX_LATECOMERS: usize = 1024;
-/// The most peers outside its list that a node meets; further ones are latecomers.
+/// The most peers outside its list that a node meets; further ones are ignored until the meeting is
+/// over.
 pub(super) const MAX_STRANGERS: usize = 1024;
-/// How long a node waits for an answer: others may begin that much later than it does.
+/// How long a node waits for an answer in the clique: others may begin that much later than it
+/// does.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How many peers, the smallest identifiers, a node that got no place asks for one.
+/// If the clique gives a node no place, the node remembers this many of the met peers with smaller
+/// identifiers than its own, the smallest first, to ask them for a place.
 const HEIRS: usize = 8;
-/// The least time for making the ring. It ends then whatever progress is made meanwhile, since a
-/// liar could pretend progress for ever.
+/// The making of the ring ends after [`Gather::latest`], but not before this time. It ends whatever
+/// progress is made meanwhile, since a liar could pretend progress for ever.
 const LINKING: Duration = Duration::from_secs(10);
 
 /// The gathering of one node.
@@ -46,7 +49,7 @@ const LINKING: Duration = Duration::from_secs(10);
 pub(super) struct Gathering<I> {
     gather: Gather<I>,
     digest: u64,
-    /// The listed peers that have not answered.
+    /// The listed peers that have said neither that they look for a place nor that they have one.
     unheard: BTreeSet<I>,
     /// The peers that look for their place too, each with the digest of its list.
     met: BTreeMap<I, u64>,
@@ -88,7 +91,7 @@ impl<I: Id> Gathering<I> {
         }
     }
 
-    /// The peers that this node needs links to meanwhile.
+    /// The peers that this node needs links to until it is in the tree.
     pub(super) fn links(&self) -> impl Iterator<Item = I> + '_ {
         let is_on = self.stage != Stage::Over;
         let listed = self.gather.peers.iter().copied();
@@ -96,7 +99,7 @@ impl<I: Id> Gathering<I> {
         all.filter(move |_| is_on)
     }
 
-    /// How many peers the gathering remembers, and how many questions wait.
+    /// How many peers the gathering remembers, and how many questions wait in the clique.
     pub(super) fn lengths(&self) -> (usize, usize) {
         let peers = self.met.len() + self.placed.len() + self.latecomers.len();
         (peers, self.clique.waiting_count())
@@ -146,7 +149,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A message of the clique.
+    /// Handle a message of another node of the fully connected system.
     pub(super) fn on_clique(
         &mut self,
         from: I,
@@ -169,7 +172,8 @@ impl<I: Id> Overlay<I> {
                     gathering.latecomers.insert(from);
                 }
             }
-            // A node without a path to a root remembers the asker in its clique.
+            // This also holds while the node has no path to a root: its tree remembers the peers
+            // that ask it for a place until it has one.
             (Some(Stage::Over), Body::Listed { .. }) => out.send(from, clique::Message::CLOSED),
             (None, Body::Listed { .. } | Body::Exchange { .. }) if self.tree.is_anchored() => {
                 out.send(from, clique::Message::CLOSED);
@@ -179,8 +183,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer looks for its place too, with a list of this digest; without a digest, it has its
-    /// place.
+    /// A peer says that it looks for its place too, and that its list has this digest. Without a
+    /// digest it says that it has its place.
     fn on_met(&mut self, from: I, digest: Option<u64>, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -215,7 +219,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer is out of reach: do not count on it.
+    /// The link to a peer is down: during the meeting, forget what the peer has said.
     pub(super) fn unmeet(&mut self, peer: I) {
         let is_meeting = |one: &&mut Gathering<I>| one.stage == Stage::Meeting;
         if let Some(gathering) = self.gathering.as_mut().filter(is_meeting) {
@@ -227,7 +231,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// No further peer has come, or no progress was made.
+    /// For a while no further peer has come, or no progress was made.
     pub(super) fn on_gather_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
             Some(Stage::Meeting) => self.end_meeting(moved, out),
@@ -239,7 +243,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// The time for meeting, or for answering latecomers, is over.
+    /// The time for the present stage is over: for the meeting, the making of the ring, or the
+    /// answers to latecomers.
     pub(super) fn on_gather_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match self.gathering.as_ref().map(|gathering| gathering.stage) {
             Some(Stage::Meeting) => self.end_meeting(moved, out),
@@ -249,7 +254,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Make the ring with the peers that were met, or join the peers that have their places.
+    /// Make the ring with the peers that were met. If more peers have their place than were met,
+    /// join one of these instead.
     fn end_meeting(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -295,8 +301,9 @@ impl<I: Id> Overlay<I> {
                 self.tree.deploy(u32::from(place.slot));
                 self.end_gathering(place.parent, moved, out);
             }
-            // The node that asked no other is the root of all that asked it. If it is dead, the
-            // next smallest becomes a root before the others do, and they know to ask it.
+            // The node that asked no other becomes the root above all that asked it. If it is dead,
+            // the node with the next smallest identifier becomes a root before the others do: it
+            // waits for the fewest rounds. The others remember it and ask it.
             Outcome::Failed(asked) => {
                 let me = self.config.me;
                 let met = self

@@ -4,16 +4,17 @@
 //! root takes its overlay for the cluster only with evidence. It is enough that one member
 //!
 //! * has been a member of the cluster in this life, as its root told it;
-//! * sees more than half of the expected hosts ([`Config::expect`]);
+//! * sees more than half of the expected peers ([`Config::expect`]);
 //! * has no contacts, so that it is the first;
 //! * or may be alone ([`Config::alone`]) and has tried its contacts for [`TRIED`].
 //!
-//! After a power cut no process remembers the cluster. Then every member must have met one
-//! of its own contacts. An island does not pass: the node at which its chain of contacts
-//! ends has only dead ones, whichever node is the root.
+//! After a power cut no process remembers the cluster. Then every member must have met one of its
+//! own contacts. An island does not pass: the node at which its chain of contacts ends has only
+//! dead contacts, whichever node is the root.
 //!
-//! The census carries the evidence up and the root's word down. Each node decides for itself
-//! whether it is *deserted*: alone, while another member has gone without a goodbye.
+//! What speaks for the cluster is a member's *evidence*. The census carries it up to the root, and
+//! carries the root's word down. Each node decides for itself whether it is *deserted*: alone,
+//! while another member has gone without a goodbye.
 //!
 //! [`Config::alone`]: crate::Config::alone
 //! [`Config::expect`]: crate::Config::expect
@@ -57,7 +58,8 @@ impl fmt::Display for Island {
 /// What a node knows about the cluster besides its tables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shore<I> {
-    /// Beats since the start, or since the last message of a contact, while no contact is met.
+    /// For how many beats this node has tried its contacts in vain: since the start, or since the
+    /// last message of a contact. 0 once a contact is met or the overlay is the cluster.
     pub(super) vain_beats: u32,
     /// Contacts that are known to be in this overlay and are neither parent nor child.
     pub(super) met: BTreeSet<I>,
@@ -135,7 +137,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Note contact with a peer.
+    /// Note that a peer was heard: it is not lost. If it is a contact, the count of vain beats
+    /// starts again.
     pub(super) fn note_contact(&mut self, peer: I) {
         self.shore.lost.remove(&peer);
         let is_counting = self.shore.vain_beats > 0;

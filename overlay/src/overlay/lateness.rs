@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::noise::Noise;
 
-/// Of a late node, one in this many looks and judgements counts.
+/// Of a late node, one in this many looks (at the silence of neighbours) and judgements (of accused
+/// peers) counts.
 const SPARED: u32 = 4;
 /// A node is late if its timers are late by this fraction of a beat: one part in 32. A question and
-/// its answer pass through about six queues, and have a quarter of a beat.
+/// its answer pass through about six queues, and have about a quarter of a beat in all.
 const LATE: u32 = 32;
 /// The least lateness that counts: a healthy host has this much noise.
 const NOISE: Duration = Duration::from_millis(10);

@@ -49,8 +49,8 @@ use crate::tree::{self, Surroundings, Tree};
 use crate::{Id, Message, Placement, census};
 use vacancy::Vacancy;
 
-/// How many peers' boots a node remembers; above this number, only the boots of peers that it
-/// claims a link to.
+/// How many peers' boots (the number of a life of a process) a node remembers. Above this number it
+/// keeps only the boots of peers that it claims a link to.
 const MAX_BOOTS: usize = 1024;
 
 /// The fingers of a member that has a place in an epoch.
@@ -68,8 +68,8 @@ pub struct Overlay<I: Id> {
     census: Census<I>,
     detector: Detector<I>,
     ring: Ring<I>,
-    /// The last Info of each child. Rule 4 is applied again with it when the children change,
-    /// without waiting for the leaf to repeat itself.
+    /// For each child the leaf that its last Info named. [BMG09] Alg. 1, rule 4 is applied to it
+    /// again when the parent or the children change, without waiting for the leaf to repeat itself.
     infos: BTreeMap<I, I>,
     /// The places of the ring neighbours, as each last stated its own.
     marks: BTreeMap<I, Mark<I>>,
@@ -79,43 +79,49 @@ pub struct Overlay<I: Id> {
     /// slots: bounded by kinds × levels.
     early: BTreeMap<(u8, u8), EarlyFinger<I>>,
     refresh: Backoff,
-    /// The finger level that is confirmed next.
+    /// The finger level that was confirmed last; [`Timer::Confirm`] goes on with the next.
     visiting: usize,
     /// How many levels have been confirmed in all.
     visits: u32,
     /// How many epochs this node has named.
     epochs: u64,
     epoch_pending: bool,
-    /// How many beats have passed.
+    /// How many beats have passed, plus a random start, so that nodes do not repeat their states
+    /// together.
     beats: u32,
     vacancy: Vacancy,
-    /// For how many beats this node has had no rank in the numbering in force.
+    /// For how many beats this node has had no rank in the numbering in force, or one that does not
+    /// suit its place in the tree.
     placeless_beats: u32,
     reports: Reports<I>,
-    /// The ring neighbours that the owner was last told.
+    /// The ring predecessor and successor that the owner was last told.
     linked: (Option<I>, Option<I>),
     /// For how many beats an epoch has been due.
     overdue_beats: u32,
-    /// For how many beats the parent has not told this node its place.
+    /// For how many beats the parent has told this node neither its place nor the numbering in
+    /// force.
     parentless_beats: u32,
+    /// Peers to probe, since they may be in another tree; the latest last, at most
+    /// [`rounds::MAX_LOST`].
     lost: Vec<I>,
     acquaintances: Acquaintances<I>,
     next_probe: usize,
+    /// How many rounds of probes there were since a neighbour was lost last.
     probes: u32,
-    /// Whether a neighbour was lost not long ago.
+    /// Whether a neighbour was lost within the last `rounds::PROBES_PER_SEED` rounds of probes.
     has_lost: bool,
     /// The root that was lately found gone, and for how many more beats that matters.
     fallen: Option<(I, u32)>,
-    /// The boot of each linked peer.
+    /// The last known boot of each peer that this node has a link to, or had one.
     boots: BTreeMap<I, u64>,
     /// Peers in `boots` whose link is down, or brings no messages from them.
     unlinked: BTreeSet<I>,
-    /// The peers that this node claims a link to.
+    /// The peers that this node *claims* a link to: its host has to keep one open.
     claimed: BTreeSet<I>,
     /// The peers that this node cannot reach, each with the peer that carries its messages. All are
     /// claimed.
     relayed: BTreeMap<I, I>,
-    /// For each silent neighbour the peer that vouched for it last.
+    /// For each silent neighbour the peer that last said that the neighbour is alive.
     vouchers: BTreeMap<I, I>,
     lateness: Lateness,
     shore: Shore<I>,
@@ -132,10 +138,11 @@ pub struct Overlay<I: Id> {
 struct Moved {
     /// The parent or the children.
     family: bool,
-    /// The parent sent its Lead, whether that is news or not. The parent may have taken this node
-    /// in again, after a pause that this node has not noticed, and have forgotten its reports.
+    /// The parent sent its Lead (this node's place in the tree), whether that is news or not. The
+    /// parent may have taken this node in again, after a pause that this node has not noticed. Then
+    /// it has forgotten this node's Info.
     lead: bool,
-    /// The report of a child.
+    /// The report of a child, or what this node knows of its contacts; also set at every beat.
     count: bool,
     /// The predecessor or the successor.
     ring: bool,
@@ -279,8 +286,8 @@ impl<I: Id> Overlay<I> {
             }
         }
         if self.tree.is_root() && !was_root {
-            // Other nodes may have become roots at the same time. This node's neighbours lead to
-            // them, and the node's own epoch will not know them.
+            // Other nodes may have become roots at the same time. The present neighbours lead to
+            // them, so remember these: the epoch that this root names will give it other ones.
             let contacts = self.contacts();
             contacts.into_iter().for_each(|id| self.remember(id));
         }
@@ -406,7 +413,8 @@ impl<I: Id> Overlay<I> {
         match &self.current {
             _ if !self.tree.is_anchored() => Health::Unanchored,
             None => Health::Unplaced,
-            // The place belongs to another overlay, which has joined this one.
+            // The parent says that another numbering is in force: for example, the overlay that
+            // gave this place has joined the parent's.
             Some(_) if !self.tree.is_root() && self.census.in_force().is_some() => Health::Unplaced,
             Some(_)
                 if self.tree.is_root()
@@ -425,7 +433,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// For how many beats it is usual to get no place from the parent.
+    /// How many beats may usually pass without a place from the parent.
     const fn patience(&self) -> u32 {
         let lost = 2 * (SUSPECT_AFTER + DOWN_AFTER);
         let repeated = 2 * rounds::IN_FULL;

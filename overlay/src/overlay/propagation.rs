@@ -102,7 +102,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Name an epoch now that has been due for longer than a root ever waits: its timers are lost.
+    /// If an epoch has been due for longer than a root ever waits, its timers are lost: name it
+    /// now.
     pub(super) fn mend_epoch(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         if !self.needs_epoch() {
             self.overdue_beats = 0;
@@ -228,8 +229,8 @@ impl<I: Id> Overlay<I> {
         let mut watched = near.clone();
         if let Some(successor) = self.ring.successor.filter(|id| *id != self.config.me) {
             near.insert(successor);
-            // An unreached successor acknowledges beats to their carrier: no sign of life comes
-            // here.
+            // A successor out of reach acknowledges beats to the peer that carries them. No sign of
+            // its life comes here, so do not watch it.
             if !self.relayed.contains_key(&successor) {
                 watched.insert(successor);
             }

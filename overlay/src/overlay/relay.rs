@@ -1,6 +1,6 @@
 //! Neighbours that this node cannot reach while others can: a firewall stands between the two, or a
-//! route is broken. Messages of ring and fingers to such a neighbour are carried by the peer that
-//! vouched for it.
+//! route is broken. Beats and messages of ring and fingers to such a neighbour are carried by the
+//! peer that *vouched* for it: the peer that said that the neighbour is alive.
 
 use super::{Moved, Out, Overlay};
 use crate::relayed::{Carried, Message};
@@ -22,7 +22,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// This neighbour lives, but this node cannot reach it.
+    /// This neighbour lives, but this node cannot reach it: its voucher carries messages to it from
+    /// now on.
     pub(super) fn relay_to(&mut self, peer: I) {
         if let Some(by) = self.vouchers.remove(&peer) {
             self.relayed.insert(peer, by);

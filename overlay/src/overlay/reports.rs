@@ -5,8 +5,8 @@ use crate::Id;
 use crate::census::{Evidence, Standing};
 use crate::noise::Noise;
 
-/// How many reports may go up at once between two beats. Of further changes only the last is
-/// reported, after a pause. On a cycle of corrupted parents two counts may chase each other, and
+/// How many reports may go up without a pause between two beats. Of further changes only the last
+/// is reported, after a pause. On a cycle of corrupted parents two counts may chase each other, and
 /// nothing else would slow them down.
 const AT_ONCE: u32 = 64;
 /// How many pauses fit into the time for which a root waits for further changes, so that the root
@@ -16,11 +16,11 @@ const PAUSES: u32 = 4;
 /// The reports to the parent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Reports<I> {
-    /// The standing that the parent was last told.
+    /// The standing (the ranks that the subtree holds) that the parent was last told.
     standing: Option<Standing<I>>,
-    /// The evidence that the parent was last told.
+    /// The evidence (that the subtree belongs to the cluster) that the parent was last told.
     evidence: Evidence,
-    /// How many reports went up at once since the last beat.
+    /// How many reports went up without a pause since the last beat.
     at_once: u32,
     /// Whether a change waits for the end of the pause.
     is_due: bool,
@@ -80,8 +80,8 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Report at once if all members of the subtree have found their ranks, if the ranks are in the
-    /// wrong order, or if the tie to the cluster is stronger. Any other change waits for the next
-    /// report.
+    /// wrong order, or if the evidence is stronger than the parent was told. Any other change waits
+    /// for the next report.
     pub(super) fn report_ranks(&mut self, out: &mut Out<I>) {
         let told = &self.reports;
         let news = self.census.news();
@@ -92,8 +92,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// With a beat, report the change that waits, as its timer may be lost. Now and then report in
-    /// any case.
+    /// With a beat, report the change that waits, as its timer may be lost. If the beat is
+    /// `is_in_full`, report in any case.
     pub(super) fn report_with_beat(&mut self, is_in_full: bool, out: &mut Out<I>) {
         self.reports.at_once = 0;
         let is_due = is_in_full || self.reports.is_due;

@@ -10,8 +10,9 @@ use crate::{Id, backoff};
 
 /// How many lost peers a node remembers to probe; the oldest is forgotten.
 pub(super) const MAX_LOST: usize = 32;
-/// At every multiple of this number of beats one end of a tree edge sends the digest of its Lead
-/// instead of a mere beat. So wrong paths are mended one step at a time.
+/// At every multiple of this number of beats one end of a tree edge sends the digest of the Lead
+/// (the child's place in the tree) instead of a mere beat. So wrong paths are mended one step at a
+/// time.
 const BY_LEAD: u32 = 2;
 /// Every so many beats parents and children repeat places, counts and ranks in full, in case that
 /// they were corrupted.
@@ -19,11 +20,11 @@ pub(super) const IN_FULL: u32 = 12;
 /// For how many beats this node remembers that its root is gone. Nodes that have not noticed yet
 /// may still offer places under that root; meanwhile such offers are ignored.
 const FALLEN: u32 = 24;
-/// Within how many turns all peers that may be in another tree are probed. The list may be full of
-/// dead peers, and of peers that never existed.
+/// Within how many rounds of probes each peer that may be in another tree is probed once. The list
+/// may be full of dead peers, and of peers that never existed.
 const TURNS: usize = 6;
-/// After a loss a node that is no root probes its configured peers at this many probes, about a
-/// minute. Then it does so at every multiple of this number.
+/// After the loss of a neighbour a node that is no root probes its configured peers in this many
+/// rounds of probes, about a minute. Then it does so only in one round of this many.
 const PROBES_PER_SEED: u32 = 12;
 
 impl<I: Id> Overlay<I> {
@@ -65,7 +66,7 @@ impl<I: Id> Overlay<I> {
         self.on_verdicts(verdicts, moved, out);
     }
 
-    /// Whether this process was paused, since one of its timers is so late.
+    /// Whether this process was paused: one of its timers is more than a beat late.
     fn was_paused(&self, late: Duration) -> bool {
         late > self.config.pace.beat
     }
@@ -188,9 +189,10 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A neighbour in the tree says that it leaves. That travels to all like a verdict, since no
-    /// other node watches it any more and its rank stays vacant. From other nodes the message is
-    /// ignored: a node that has said it must attach again before it can say it a second time.
+    /// A neighbour in the tree says that it leaves. The news travels to all members like a verdict,
+    /// since no other node watches the leaver any more and its rank stays vacant. From other nodes
+    /// the message is ignored: a node that has left must attach again before it can leave a second
+    /// time.
     pub(super) fn on_leave(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         if self.tree.parent() != Some(peer) && !self.tree.has_child(peer) {
             return;
@@ -219,7 +221,8 @@ impl<I: Id> Overlay<I> {
         self.greet(peer, out);
     }
 
-    /// A peer is gone: repair without it, and if it was a neighbour, remember to probe for it.
+    /// A peer is gone. If this node claims a link to it, repair tree and ring without it, and
+    /// remember to probe for it.
     pub(super) fn lose(&mut self, peer: I, moved: &mut Moved, out: &mut Out<I>) {
         out.event(Event::Down(peer));
         self.let_go(peer, moved, out);
@@ -241,7 +244,7 @@ impl<I: Id> Overlay<I> {
         moved.ring |= self.ring.forget(peer).0;
     }
 
-    /// A root that is gone no longer counts as the root of its tree.
+    /// If the peer that is gone is the root of this tree, note that: see [`FALLEN`].
     fn note_fallen(&mut self, peer: I) {
         if peer == self.tree.root().id {
             self.fallen = Some((peer, FALLEN));
@@ -283,7 +286,8 @@ impl<I: Id> Overlay<I> {
         let planted = self.config.planted;
         if self.refresh.fire(self.backoff(), planted) {
             moved.ring |= self.ring.apply_spontaneous(&self.tree, out).0;
-            // A visit may have cleared level 0; setting it applies rule 1.
+            // The confirming of a finger may have cleared level 0; setting that level again applies
+            // [BMG09] Alg. 2, rule 1.
             self.on_level_zero(moved, out);
             if let Some(fingers) = self.current.as_ref().filter(|_| !moved.fingers) {
                 fingers.refresh(self.rules(), out);
@@ -308,8 +312,9 @@ impl<I: Id> Overlay<I> {
 
     /// Probe some peers that may be in another tree, in turn: lost peers and configured peers. A
     /// node that is no root and has lost no neighbour lately probes the configured ones only now
-    /// and then. A root that has lost a neighbour lately may lead a few survivors that know no
-    /// other members, so it tries acquaintances too.
+    /// and then. A root probes acquaintances too: often if it has lost a neighbour lately, as it
+    /// may lead a few survivors that know no other members, and otherwise now and then. A node on
+    /// an island that has met none of its contacts probes all of them each time.
     pub(super) fn on_probe_timer(&mut self, out: &mut Out<I>) {
         let mut targets = self.lost.clone();
         self.has_lost &= self.probes < PROBES_PER_SEED;

@@ -67,7 +67,7 @@ impl<I: Id> Overlay<I> {
     }
 }
 
-/// A message that no node in a legitimate overlay would send.
+/// An arbitrary message, as a faulty node may send it; none if `peers` is empty.
 pub fn garbage<I: Id>(noise: &mut Noise, peers: &[I]) -> Option<Message<I>> {
     let peer = noise.pick(peers)?;
     let level = (noise.next() % 8) as u8;

@@ -11,9 +11,10 @@ use crate::detector::MAX_GOODBYES;
 use crate::placement::MAX_LEVELS;
 use crate::spanning;
 
-/// Kinds of finger messages, each way.
+/// Kinds of finger messages, counted once for each way around the ring.
 const FINGER_KINDS: usize = 8;
-/// Four tables of fingers, and the ring.
+/// The most links for fingers and ring: two tables of fingers in each of two epochs, and two ring
+/// neighbours.
 const FINGERS_AND_RING: usize = 4 * MAX_LEVELS + 2;
 
 /// A list of an overlay, its length and its bound.

@@ -5,10 +5,11 @@
 //!                        └── one of them is a member ──▶ child of that one, or of its subtree
 //! ```
 //!
-//! [`Gather::quiet`] is the machine's tick. After [`Gather::latest`] a node goes below the
-//! neighbour of its claim, even if that neighbour has no place yet. It keeps its links for the same
-//! time once more: other nodes go by its claim, which would end with the link. Several trees become
-//! one by probing and merging.
+//! [`Gather::quiet`] is the tick of the survey. A node tells its neighbours its *claim*: the best
+//! root that it knows, and its path to that root. After [`Gather::latest`] it becomes a child of
+//! the neighbour on that path, even if that neighbour has no place yet. It keeps its links for the
+//! same time once more: other nodes go by its claim, which would end with the link. Several trees
+//! become one by probing and merging.
 //!
 //! Not here: the choice of the tree ([`spanning`]).
 
@@ -42,7 +43,7 @@ impl<I: Id> Survey<I> {
         }
     }
 
-    /// The peers that this node needs links to meanwhile.
+    /// The peers that this node needs links to during the survey.
     pub(super) fn links(&self) -> impl Iterator<Item = I> + '_ {
         let listed = self.gather.peers.iter().copied();
         listed.chain(self.spanning.neighbours())
@@ -130,7 +131,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A tick has passed without news.
+    /// A tick of the survey has passed.
     pub(super) fn on_survey_quiet(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         self.survey_with(Input::Tick, moved, out);
         if let Some(survey) = self.survey.as_ref().filter(|survey| !survey.is_over) {
@@ -138,8 +139,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// The time of the survey is over: go where the best claim leads. The second time: no node goes
-    /// by this node's claim any more.
+    /// The time of the survey is over: go where the best claim leads. The second time no other node
+    /// goes by this node's claim any more, and the survey ends.
     pub(super) fn on_survey_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match &self.survey {
             Some(survey) if survey.is_over => {
@@ -151,8 +152,8 @@ impl<I: Id> Overlay<I> {
                 let smaller = survey.spanning.neighbours().filter(|peer| *peer < me);
                 let before = u32::try_from(smaller.count()).unwrap_or(u32::MAX);
                 let ancestors = survey.spanning.ancestors().to_vec();
-                // Possibly no ancestor has a place. Then the smallest of a few neighbours becomes a
-                // root first.
+                // Possibly no ancestor has a place. Then a node becomes a root the sooner, the
+                // fewer of its neighbours have smaller identifiers.
                 self.tree.wait_at_most(before.saturating_add(3));
                 self.follow(&ancestors, moved, out);
             }

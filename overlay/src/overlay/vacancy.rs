@@ -12,14 +12,16 @@ use crate::fingers::{self, Direction};
 use crate::stamp::{Mark, distance};
 use crate::{Epoch, Id, Population, Rank};
 
-/// Ranks are compacted sooner if more than one rank in this many is vacant.
+/// Ranks are compacted sooner, before the grace is over, if more than one rank in this many is
+/// vacant.
 const CROWDED: u32 = 8;
 /// Each change in the number of members without a rank restarts a root's wait of
 /// [`regroup`](crate::config::Pace::regroup) before it names an epoch. While no rank is vacant, it
 /// waits at most this many times `regroup` in all. So newcomers do not wait on and on for restarted
 /// members that come one after the other.
 const RETURNS: u32 = 4;
-/// Every so many beats without a rank a node asks for another place.
+/// A node without a rank, or with one that does not suit its place in the tree, asks for another
+/// place every so many beats.
 const PLACELESS: u32 = 2;
 
 /// How long ranks have been vacant, in beats of the root.
@@ -121,7 +123,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// How many ranks are vacant, as far as a root knows.
+    /// How many ranks are vacant, as a root noted at its last beat; 0 if this node is no root.
     pub fn vacant(&self) -> u32 {
         self.vacancy.vacant
     }
@@ -140,7 +142,8 @@ impl<I: Id> Overlay<I> {
         let Some((before, after)) = neighbours else {
             return;
         };
-        // Surrounded by its own children, a node would fit in anywhere.
+        // Between its own children any rank would fit, so the ring predecessor must hold the rank
+        // before this node's, if its holder is known.
         let next = self.says_to_be_before(epoch, population);
         if next.is_some_and(|(next, _)| self.ring.predecessor != Some(next)) {
             return;
@@ -245,7 +248,7 @@ impl<I: Id> Overlay<I> {
     }
 }
 
-/// The rank that a Confirm gives its receiver.
+/// The rank that a Confirm gives its receiver; none for other messages.
 fn claimed<I: Id>(message: &fingers::Message<I, Mark<I>>, population: Population) -> Option<Rank> {
     let fingers::Message::Confirm {
         level,

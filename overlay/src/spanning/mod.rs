@@ -39,8 +39,8 @@ pub use message::{Claim, Message};
 use crate::id::Id;
 use crate::outbox::Outbox;
 
-/// How many peers outside its list a node takes for neighbours; further ones are latecomers. A
-/// guess: above the degree of any graph that people write down.
+/// How many peers outside its list a node takes for neighbours; the claims of further ones are
+/// ignored. A guess: above the degree of any graph that people write down.
 pub const MAX_STRANGERS: usize = 1024;
 
 /// How many roots a node remembers between two ticks. A guess: fewer roots than this die in a
@@ -58,9 +58,10 @@ const TURN: u16 = 64;
 /// After how many ticks without a message a neighbour counts as gone: every node repeats its claim
 /// at each tick. A guess: two messages in a row are seldom lost.
 const SILENCES_MAX: u8 = 3;
-/// After how many ticks a node that believes itself the root begins the tree, complete or not. A
-/// neighbour that agrees with no other must not hold up all nodes. A guess: a claim crosses any
-/// graph of hosts sooner; if not, the node begins a second tree, which merges later.
+/// After how many ticks with the same claim a node that believes itself the root begins the tree,
+/// complete or not. A neighbour that agrees with no other must not hold up all nodes. A guess: a
+/// claim crosses any graph of hosts sooner; if not, the node begins a second tree, which merges
+/// later.
 const STEADY: u8 = 4;
 
 /// One node of the graph until its tree begins.
@@ -69,7 +70,7 @@ pub struct Spanning<I> {
     me: I,
     /// The degree of this node: the length of its own list.
     degree: u32,
-    /// The most neighbours that it takes.
+    /// The most neighbours that this node takes.
     bound: usize,
     neighbours: BTreeMap<I, Neighbour<I>>,
     /// The listed peers: each becomes a neighbour again when its link is up.
@@ -78,11 +79,13 @@ pub struct Spanning<I> {
     has_heard: bool,
     /// Whether a neighbour has spoken for the first time since the last tick.
     has_news: bool,
-    /// Whether it has waited for further neighbours, and none came.
+    /// Whether this node has waited for further neighbours, and none came.
     has_waited: bool,
-    /// The shortest path to each root since the last tick. At most [`MAX_ROOTS`], the best ones.
+    /// The length of the shortest path to each root since the last tick. At most [`MAX_ROOTS`], the
+    /// best ones.
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
-    /// For how many ticks its claim has been the same since it has waited; at most [`STEADY`].
+    /// For how many ticks this node's claim has been the same since it has waited; at most
+    /// [`STEADY`].
     steady: u8,
     /// How much of the budget is spent since the last tick; at most [`BUDGET`].
     spent: u16,
@@ -97,7 +100,7 @@ struct Neighbour<I> {
     is_met: bool,
     /// Whether the neighbour has ever spoken.
     has_spoken: bool,
-    /// Its last claim; none before its first one, and while its link is down.
+    /// The neighbour's last claim; none before its first one, and while its link is down.
     claim: Option<Claim<I>>,
     /// How many ticks have passed since its last message.
     silences: u8,

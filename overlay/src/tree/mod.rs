@@ -10,9 +10,10 @@
 //!     └──── Lead from a tree that beats mine ──── root ◀───────┘
 //! ```
 //!
-//! Every claim is repeated with the beat, so forged or lost state heals. A node that gets a Lead
-//! from a node that is not its parent answers with Detach. A node that gets a Size from a node that
-//! is not its child takes it as an Attach.
+//! Parent and child repeat with the beat what they are to each other, so forged or lost state
+//! heals. A node that gets a Lead from a node that is not its parent, and that it has not asked,
+//! answers with Detach. A node that gets a Size from a node that is not its child takes it as an
+//! Attach.
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
@@ -202,8 +203,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A Size came. Returns whether the children changed. A Size from a node that is not a child
-    /// counts as an Attach, which repairs a list of children that has lost it.
+    /// A Size or a Check came. Returns whether the children changed. A Size from a node that is not
+    /// a child counts as an Attach, which repairs a list of children that has lost it.
     pub fn on_report(
         &mut self,
         from: I,
@@ -239,7 +240,7 @@ impl<I: Id> Tree<I> {
         changed
     }
 
-    /// Send one child, if it is one, the digest of its Lead.
+    /// Send `child` the digest of its Lead; nothing if it is no child.
     pub fn tell_digest(&self, child: I, out: &mut Out<I>) {
         if let Some(child) = self.children.iter().find(|known| known.id == child) {
             out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
@@ -288,7 +289,7 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// Say goodbye to parent and children, and accept no child any more.
+    /// Tell parent and children that this node leaves, and accept no child any more.
     pub fn leave(&mut self, out: &mut Out<I>) {
         self.leaving = true;
         self.seek = None;
@@ -334,7 +335,8 @@ impl<I: Id> Tree<I> {
                 out.send(from, Message::Lead(self.lead_for(child)));
                 return false;
             }
-            // The child has learned the place of its rank among its siblings.
+            // The child asks for another place among its siblings: it has learned which one suits
+            // its rank.
             self.children.remove(at);
             self.adopt(from, order, out);
             return true;
@@ -416,8 +418,8 @@ impl<I: Id> Tree<I> {
         }
         let asked = self.seek.as_ref().is_some_and(|seek| seek.has_asked(from));
         let below_me = lead.path.iter().any(|step| step.id == self.me);
-        // An heir of a fallen root becomes root itself as soon as it notices. A root that is back
-        // may name itself.
+        // A Lead that still names a fallen root is of no use, with two exceptions. An heir of that
+        // root becomes root itself as soon as it notices. A root that is back may name itself.
         let is_fallen = around.fallen == Some(lead.root.id)
             && lead.root.id != from
             && !self.heirs.contains(&from);
@@ -445,8 +447,8 @@ impl<I: Id> Tree<I> {
 
     /// Take over the place in the tree that the parent tells: this node's path from the root, its
     /// order, root and heirs. If this node is on that path, the parents form a cycle. Then the node
-    /// with the smallest id leaves its parent; the others stay, and are not anchored. A path that
-    /// is too long costs the parent too.
+    /// with the smallest id leaves its parent; the others stay, and are not anchored. A node whose
+    /// path is too long leaves its parent, too.
     fn follow_lead(
         &mut self,
         lead: Lead<I>,
@@ -501,7 +503,8 @@ impl<I: Id> Tree<I> {
         false
     }
 
-    /// A child goes by this Lead. A sender that is not a child is taken in, as with a Size.
+    /// A child tells the digest of the Lead that it goes by: if it is wrong, send the Lead. A
+    /// sender that is not a child is taken in, as with a Size.
     fn on_check(
         &mut self,
         from: I,

@@ -9,7 +9,7 @@ use crate::seam::{Event, Out, Timer};
 /// How many of its nearest ancestors an orphan asks.
 const ANCESTORS: usize = 3;
 /// After how many rounds of asking an orphan that once had a parent becomes its own root; an heir
-/// waits for one round.
+/// directly below the root waits for one round.
 const PATIENCE: u32 = 3;
 
 impl<I: Id> Tree<I> {
@@ -28,7 +28,8 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, first.into_iter().chain(rest), around, out);
     }
 
-    /// The configured place of a node that never had one: its parent may start later than the node.
+    /// The configured parent and slot, while the node has never had a place: its parent may start
+    /// later than the node.
     fn deployed_place(&self) -> Option<Candidate<I>> {
         let parent = self.deployed.filter(|_| !self.established);
         let order = self.slot.clone();
@@ -52,8 +53,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A peer is gone for good: it left, was found dead, or has restarted. Returns whether parent
-    /// or children changed.
+    /// A peer is parent or child no more: it left, was found dead, has restarted, or is out of
+    /// reach. Returns whether parent or children changed.
     pub fn on_gone(&mut self, peer: I, around: &mut Surroundings<'_, I>, out: &mut Out<I>) -> bool {
         if self.parent == Some(peer) {
             return self.orphan(Some(peer), around, out);
@@ -148,7 +149,7 @@ impl<I: Id> Tree<I> {
         out.arm(Timer::Seek, around.noise.jitter(pause));
     }
 
-    /// Tell a lost contact which tree this is.
+    /// Tell a peer which tree this is, as the peer may be in another one.
     pub fn probe(&self, contact: I, out: &mut Out<I>) {
         if self.anchored && !self.leaving {
             out.send(contact, Message::Probe(self.root));
@@ -225,8 +226,8 @@ impl<I: Id> Tree<I> {
 
     /// The candidates to ask first. These are the nearest ancestors above the lost parent that are
     /// not known to be down, and the root, each with the place that this subtree had there: all of
-    /// them stand before it in the ring. Then the root's heirs; under an heir the place is behind
-    /// the heir's own children, in the old order.
+    /// them stand before this node in the ring. Then the heirs before this node among the root's
+    /// heirs; under an heir the place is behind the heir's own children, in the old order.
     fn first_candidates(&self, lost: Option<I>, around: &Surroundings<'_, I>) -> Vec<Candidate<I>> {
         let mut candidates = Vec::new();
         let mut order = self.order.clone();
@@ -291,8 +292,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A member of another tree asks which tree this is. If that tree yields, its member is told;
-    /// if this tree yields, its root is told and goes there.
+    /// A node that may be in another tree asks which tree this is. If its tree yields, it is told
+    /// to come here; if this tree yields, the root of this tree is told and goes there.
     pub(super) fn on_probe(
         &mut self,
         from: I,
