@@ -36,7 +36,7 @@ pub(super) struct OwnAddresses {
     looked: Option<Instant>,
     /// The missing addresses, each with the time since which it is missing.
     missing: BTreeMap<IpAddr, Instant>,
-    /// The addresses that were there at some look.
+    /// The addresses that were there at some look, or that a link has used.
     once: BTreeSet<IpAddr>,
     /// The addresses that the log has reported as gone.
     reported_gone: BTreeSet<IpAddr>,
@@ -58,8 +58,8 @@ impl OwnAddresses {
     }
 
     /// Look at the addresses that links use (`used`, each with the time when its newest link came
-    /// up) and at the advertised ones (`said`). Returns the addresses that were there once and are
-    /// gone for good.
+    /// up) and at the advertised ones (`said`). Returns the addresses that were there once and have
+    /// been missing for [`PATIENCE`].
     fn look(
         &mut self,
         now: Instant,

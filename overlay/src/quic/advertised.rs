@@ -153,8 +153,8 @@ impl Shared {
         answered(found, has_addresses.then_some(MOMENT)).await
     }
 
-    /// Look up the configured names of a peer. Addresses that were found earlier stay if a name
-    /// does not resolve any more.
+    /// Look up the configured names of a peer. Addresses that were found earlier stay only if no
+    /// name resolves now.
     async fn resolve(&self, peer: PeerId) -> Result<(), DialError> {
         let names = self.book().names(peer);
         let mut addresses = Vec::new();

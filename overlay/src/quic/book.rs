@@ -2,9 +2,9 @@
 //!
 //! Trust comes in three steps: the configuration of the operator, the word of an authenticated peer
 //! about itself, and hearsay from introductions. Hearsay never overrides the other two: it is kept
-//! beside them and dialled last. Nor does hearsay replace earlier hearsay: the addresses that were
-//! heard first stay. A wrong address costs a refused dial, never a wrong peer: the certificate
-//! decides.
+//! beside them and dialled last. Nor does hearsay replace the [`ADDRESSES_MAX`] addresses that were
+//! heard first: only later ones displace each other. A wrong address costs a refused dial, never a
+//! wrong peer: the certificate decides.
 //!
 //! The address of a peer's metrics is kept by life: hearsay about a newer life replaces hearsay
 //! about an older one. The word of the peer itself over a link replaces all hearsay.
@@ -38,7 +38,7 @@ pub struct Contact {
     pub name: String,
     /// The addresses to dial, the best first: at least one, at most [`ADDRESSES_MAX`].
     pub addresses: Vec<SocketAddr>,
-    /// The known word about its metrics, by itself or by hearsay.
+    /// The last known statement about the address of the peer's metrics: its own, or hearsay.
     pub metrics: Option<MetricsWord>,
 }
 
@@ -52,8 +52,8 @@ impl Contact {
     }
 }
 
-/// Whether the told word about metrics is of a newer life than the known one. Without a word it is
-/// not.
+/// Whether the told word about metrics is of a newer life than the known one; no if there is no
+/// told word.
 fn is_newer(told: Option<MetricsWord>, known: Option<MetricsWord>) -> bool {
     told.map(|word| word.boot) > known.map(|word| word.boot)
 }
@@ -221,8 +221,8 @@ impl Book {
         })
     }
 
-    /// A link ended; `last` says whether it was the last one. `ended` is the dial of the peer that
-    /// made it, to be told to the peer in the next greeting.
+    /// A link ended; `last` says whether the peer now has no current link. If the peer dialled the
+    /// link, `ended` is that dial, to be told to the peer in the next greeting.
     pub(super) fn end_link(&mut self, id: PeerId, ended: Option<EndedDial>, last: bool) {
         self.change(id, |entry| {
             entry.linked &= !last;

@@ -19,8 +19,8 @@ const BLOCK: usize = 4 << 10;
 /// with the last of its frames. A guess: with fewer than the frames that a busy node has in use,
 /// memory is requested anew.
 const KEPT: usize = 32;
-/// How many bytes the kept buffers may have; beyond that the same happens. A guess: a few frames of
-/// the usual greatest length.
+/// How many bytes the kept buffers may have; beyond that, too, those kept longest are let go. A
+/// guess: a few frames of the usual greatest length.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// The buffers of one transport whose frames may still be in use.
@@ -49,7 +49,7 @@ impl Buffers {
         self.keep(std::mem::replace(buffer, roomy));
     }
 
-    /// Free all kept buffers that no frame uses.
+    /// Let all kept buffers go: each is freed once no frame uses it.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }

@@ -57,8 +57,8 @@ pub(super) struct GoneConnections {
 }
 
 impl GoneConnections {
-    /// Whether this covers `dial`, as seen by the side that hears this. `boot` is the boot of that
-    /// side.
+    /// Whether these connections include `dial`, as the side that is told of them sees that dial.
+    /// `boot` is the boot of that side.
     const fn covers(self, boot: u64, dial: Dial) -> bool {
         match (dial.direction, self.ended) {
             (Direction::Incoming, _) => dial.attempt <= self.given_up,
@@ -73,9 +73,10 @@ impl GoneConnections {
 pub(super) enum Choice {
     /// The current connection stays.
     Stays,
-    /// The new connection takes its place, and the current one drains.
+    /// The new connection takes the place of the current one, which drains.
     Drains,
-    /// The new connection takes its place, and the current one is gone: nothing on it would drain.
+    /// The new connection takes the place of the current one, which is gone: nothing on it would
+    /// drain.
     IsGone,
 }
 

@@ -14,17 +14,17 @@ use crate::PeerId;
 pub(super) enum CloseCode {
     /// The connection is drained: each side has read all that the other sent.
     Done = 0,
-    /// The dialler expected another peer.
+    /// The dialler expected another peer, or has the identity of the acceptor.
     WrongPeer = 1,
     /// The peer speaks another version of the protocol.
     Version = 2,
-    /// A newer process of the same identity is linked.
+    /// A newer process of the same identity is linked, or its life is proven.
     OldBoot = 3,
     /// This node has no room for another link.
     Busy = 4,
     /// A frame or greeting was refused.
     Protocol = 5,
-    /// The greeting, or the drain, took too long.
+    /// The greeting, a frame or the drain took too long.
     TooSlow = 6,
     /// This node stops.
     Stopping = 7,
@@ -63,14 +63,15 @@ impl CloseCode {
 pub enum DownReason {
     /// Neither side needed the link.
     Idle,
-    /// The peer said goodbye because it stops.
+    /// The peer said goodbye because it stops, or this node stops.
     PeerStopping,
-    /// The peer runs as a newer process.
+    /// The peer runs as a newer process, or continues as a new life.
     Restarted,
-    /// The peer was silent for the idle timeout.
+    /// The peer was silent for the idle timeout, or another connection took the place of a silent
+    /// one.
     TimedOut,
-    /// The peer's certificate expired while the link was up, or is not
-    /// accepted any more.
+    /// The peer's certificate or this node's own expired while the link was up, or the peer's is
+    /// not accepted any more.
     Certificate,
     /// The peer sent a frame that this node refuses.
     RefusedFrame(RefusedFrame),

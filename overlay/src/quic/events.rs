@@ -25,11 +25,12 @@ use super::limits::{MAINTENANCE_EVENT_BYTES, TransportLimits};
 
 /// The place of an event among the others.
 pub(super) enum EventPriority<'a> {
-    /// After all earlier events.
+    /// After all earlier events that are not urgent.
     Plain,
-    /// After all earlier events; it is about this peer's link.
+    /// After all earlier events, urgent ones too: the event is about this peer's link.
     Link(&'a LinkEvents),
-    /// Before all waiting events but those about this peer's link.
+    /// After all earlier urgent events, and after earlier events about this peer's link. Urgent
+    /// events and the others take turns.
     Urgent(&'a LinkEvents),
 }
 

@@ -19,8 +19,8 @@ pub(super) const VERSION: u8 = 1;
 /// Bytes before the contacts of a frame.
 pub(super) const HEADER_LEN: usize = 8;
 const FLAG_CONTACTS: u8 = 1;
-/// The most contacts of one frame: those of a roster's part. The receiver takes the lock for which
-/// senders wait once per contact.
+/// The most contacts of one frame: those of a roster's part. For each contact the receiver takes
+/// the lock of its contact book, for which its own senders wait.
 const CONTACTS_MAX: usize = 256;
 
 /// The slot of a maintenance message: of the messages with one key only the newest matters.
@@ -38,7 +38,8 @@ pub struct SlotKey {
 /// The class of a frame, which decides how it is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Idempotent state: in each slot the newest frame wins and keeps the place in the queue.
+    /// Idempotent state: in each slot the newest frame takes over the place of the older one in the
+    /// queue.
     Maintenance(SlotKey),
     /// Acknowledgements and credits, first in first out.
     Control,

@@ -21,7 +21,8 @@ use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
 const URI_MAX: usize = 2048;
-/// The farthest date that ends a link: timers could not represent dates far beyond a year.
+/// A certificate that ends later than this from now cuts its link after this time: timers could not
+/// represent dates far beyond a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The holder of a certificate, as the certificate names it.

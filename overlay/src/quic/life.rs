@@ -107,8 +107,8 @@ impl Life {
         });
     }
 
-    /// Sign with another certificate from now on, and forget the lives whose statements it does not
-    /// accept.
+    /// Sign with another certificate from now on, and forget the lives whose statements its
+    /// authorities do not accept.
     pub(super) fn renew(&self, identity: &Identity) -> Result<(), BindError> {
         let mut notary = Notary::new(identity, false)?;
         let statement = notary.sign_life(self.boot()).unwrap_or_default();

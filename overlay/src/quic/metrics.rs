@@ -1,6 +1,6 @@
-//! Counters, made once under the recorder that is current in
-//! [`Transport::bind`](super::Transport::bind). So many nodes of one process can each have their
-//! own recorder, whatever thread a task later runs on.
+//! Handles of metrics, made once under the recorder that is current in
+//! [`Transport::bind`](super::Transport::bind). So each node of a process can have a recorder of
+//! its own, whatever thread a task later runs on.
 
 use metrics::{Counter, Gauge};
 

@@ -144,7 +144,7 @@ impl Link {
 /// The role of a new connection.
 #[derive(Debug)]
 pub(super) enum ConnectionRole {
-    /// The connection is the link. It writes after the token.
+    /// The connection is the link. It writes nothing before the token is cancelled.
     Current(Option<CancellationToken>),
     /// The connection is superfluous: it drains at once.
     Superfluous,
@@ -296,7 +296,7 @@ impl Peer {
 
     /// Take the next frames for `link` to write. Also returns whether its writer has to tell the
     /// host of room; writers of maintenance never do, as no sender waits for them. Only the current
-    /// link takes frames, which a link that drains because a process stops still is.
+    /// link takes frames; a link that drains because a process stops is still the current one.
     pub(super) fn take(
         &self,
         link: &Arc<Link>,
@@ -365,7 +365,7 @@ impl Peer {
     }
 
     /// A dial failed: without a link, drop the waiting frames. Returns how many frames were
-    /// dropped, and whether the sender has to be told of room.
+    /// dropped, and whether the sender has to be told of room; none if there is a link.
     pub(super) fn fail_dial(&self) -> Option<(usize, bool)> {
         let mut state = self.lock();
         if state.wants_dial() {
@@ -380,8 +380,8 @@ impl Peer {
     }
 
     /// Decide the role of an admitted process's connection, which runs until [`Self::end_link`].
-    /// `me` is this node and `boot` its own boot. `gone` is the content of the two greetings: this
-    /// node's, then the peer's.
+    /// `me` is this node and `boot` its own boot. `gone` has the connections that the two greetings
+    /// call gone.
     pub(super) fn register(
         &self,
         me: PeerId,
@@ -436,7 +436,8 @@ impl Peer {
         Ok(ConnectionRole::Current(after))
     }
 
-    /// Give up the claim and the waiting frames: this process begins another life.
+    /// Give up the claim and the waiting frames: this process begins another life. Returns the
+    /// current link, which has to be closed.
     pub(super) fn forget(&self) -> Option<Arc<Link>> {
         let mut state = self.lock();
         state.claimed = false;

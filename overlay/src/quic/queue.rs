@@ -1,8 +1,8 @@
 //! The queue of frames that wait for one peer.
 //!
 //! Maintenance frames wait in slots. A newer frame with the same key replaces the older one, or is
-//! merged with it, and keeps its place. So no key starves behind another that is sent more often.
-//! Control and packet frames wait in two bounded FIFOs.
+//! merged with it, and takes over its place in the queue. So no key starves behind another that is
+//! sent more often. Control and packet frames wait in two bounded FIFOs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -82,8 +82,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Take the next frames of a class: at least one if any waits, and at most `frames`. After the
-    /// first they have at most `bytes` in all.
+    /// Take the next frames of a class: at least one if any waits, and at most `frames`. Together
+    /// they have at most `bytes`, unless the first alone has more.
     pub(super) fn take(&mut self, class: PlainClass, frames: usize, bytes: usize) -> Vec<Frame> {
         let mut batch = Vec::new();
         let mut taken = 0;

@@ -79,8 +79,9 @@ pub enum TransportEvent {
         /// The reason for the failure.
         reason: DialError,
     },
-    /// A newer life of this node's identity is proven, and no running process of that life
-    /// is known. The host must begin a life with a greater boot.
+    /// A newer life of this node's identity is proven. No running process of that life was found,
+    /// or this process is starting and so gives way. The host must begin a life with a greater
+    /// boot.
     Outlived {
         /// The boot of that life.
         newest: u64,
@@ -99,7 +100,7 @@ pub enum TransportEvent {
     },
 }
 
-/// Why a transport cannot start. No part of it stays behind.
+/// Why a transport cannot start, or cannot be renewed. No part of the attempt stays behind.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// An address cannot be bound.
@@ -136,7 +137,8 @@ pub enum BindError {
     NoRuntime,
 }
 
-/// Why a frame was not queued. No state changed.
+/// Why a frame was not queued. `Full` leaves a reminder to tell the host of room, and a peer
+/// without a link may be dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The peer has no link, and no contact of it is known.

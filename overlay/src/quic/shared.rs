@@ -128,7 +128,7 @@ impl Shared {
         begins
     }
 
-    /// A link is over: forget it, and dial again if one is wanted.
+    /// A link is over: forget it, and dial again if a link is wanted.
     pub(super) fn end(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
@@ -304,7 +304,7 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// The same task, which says so if it panics. The others go on.
+/// Run a task, and log it if the task panics. The other tasks go on.
 async fn noticed(task: impl Future<Output = ()> + Send) {
     if AssertUnwindSafe(task).catch_unwind().await.is_err() {
         tracing::error!("a task of a node has panicked");

@@ -43,7 +43,8 @@ struct ConnectionLost;
 
 impl Writer {
     /// Write until the link drains or breaks. Returns the number of streams opened. The first frame
-    /// waits for `after`: the former link, which is still being read.
+    /// waits until `after` is cancelled, that is, until the peer has read the former link to its
+    /// end; it waits for the time of a drain at most.
     pub(super) async fn run(self, after: Option<CancellationToken>) -> u64 {
         if let Some(after) = after {
             let limit = self.shared.limits.drain_timeout;
@@ -71,8 +72,8 @@ impl Writer {
                 break;
             } else {
                 self.woken().await;
-                // Acknowledgements go after the packets that are about to be passed on. Those that
-                // come meanwhile travel with them.
+                // Yield once, so that packets that are about to be passed on go before the
+                // acknowledgements. Acknowledgements that come meanwhile go in the same batch.
                 if self.class == PlainClass::Control {
                     yield_now().await;
                 }

@@ -166,7 +166,8 @@ impl PeerVerifier {
         })
     }
 
-    /// The verdict of the first authority that issued the chain, or seems to have.
+    /// Accept a chain that one of the authorities accepts. Otherwise the error is that of the last
+    /// authority that issued the chain or seems to have; without one, the issuer is unknown.
     fn verify(
         &self,
         leaf: &CertificateDer<'_>,

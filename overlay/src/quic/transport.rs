@@ -223,8 +223,8 @@ impl Transport {
     }
 
     /// Look whether this host still has the addresses that its links use, and dial beside the links
-    /// whose address has been gone for a second. The host calls this now and then, when the process
-    /// is awake anyway.
+    /// whose address has been gone for a second. Also look up the advertised names again, if it is
+    /// time. The host calls this now and then, when the process is awake anyway.
     pub fn look_at_addresses(&self) {
         self.shared().look_at_addresses();
     }
