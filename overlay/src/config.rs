@@ -10,7 +10,8 @@ use crate::planted::Planted;
 pub struct Config<I> {
     /// The identity of this node.
     pub me: I,
-    /// The boot of this process: greater than that of any earlier process of the node.
+    /// The boot of this process, the number of its life: greater than that of any earlier process
+    /// of the node.
     pub boot: u64,
     /// Whether there was an earlier life, whose rank may be found again.
     pub returns: bool,
@@ -102,10 +103,11 @@ pub struct TreeLimits {
     /// The most children; a full node redirects to its smallest subtree. Default 16, a guess: more
     /// children cost their parent a beat each, fewer make the tree deeper.
     pub max_children: u16,
-    /// The greatest depth; a node at this depth accepts no children. Default 64 (guess).
+    /// The most levels of the tree, the root's included; a node of the last level accepts no
+    /// children. Default 64 (guess).
     pub max_depth: u16,
     /// How many rounds a node that never had a parent asks all its candidates before it becomes its
-    /// own root. Default 8: about 20 s, in which the configured parent may start (guess).
+    /// own root. Default 8: about 26 s, in which the configured parent may start (guess).
     pub starting_rounds: u32,
 }
 

@@ -35,9 +35,9 @@ pub enum Message<I> {
 }
 
 /// The slot of a message in the queue to its receiver. A newer message with an equal slot takes
-/// over the place of an older one. That loses nothing, as a maintenance message tells a whole
-/// state. A bounded queue without slots would starve some messages for ever. A rumour is sent only
-/// once, so two batches of rumours are merged: see [`Message::merge`].
+/// over the place of an older one. That loses nothing: a maintenance message is idempotent and
+/// tells a whole state. A bounded queue without slots would starve some messages for ever. A rumour
+/// is sent only once, so two batches of rumours are merged: see [`Message::merge`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot<I> {
     /// The kind of the message.

@@ -47,7 +47,7 @@ pub enum Input<I> {
         /// The life of that peer's process.
         boot: u64,
     },
-    /// The link is down, and neither side closed it on purpose.
+    /// The link is down. A link that was closed because neither side needed it is not reported.
     LinkDown {
         /// The peer at the other end.
         peer: I,

@@ -1,8 +1,8 @@
 //! The census: subtree sizes go up, (epoch, N, rank) come down.
 //!
 //! ```text
-//!   Size{version, size, standing}  child → parent  when the count changes, and with the beat
-//!   Place{.., version}             parent → child  per epoch, and with the beat
+//!   Size{version, size, standing}  child → parent  when the count changes, and every few beats
+//!   Place{.., version}             parent → child  per epoch, and every few beats
 //!   InForce{epoch, N}              parent → child  instead, to one that was not counted
 //! ```
 //!
@@ -425,8 +425,8 @@ impl<I: Id> Census<I> {
     }
 
     /// Record whether the overlay is the cluster's or an island. Children are told at once if it
-    /// has become the cluster's, otherwise with the next beat: on a cycle of corrupted parents a
-    /// good and a bad word would chase each other.
+    /// has become the cluster's, otherwise when their places are repeated: on a cycle of corrupted
+    /// parents a good and a bad word would chase each other.
     pub fn set_belongs(&mut self, belongs: bool, children: &[I], out: &mut Out<I>) {
         if self.belonging.hear(belongs) && belongs {
             self.beat(children, out);

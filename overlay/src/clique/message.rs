@@ -80,7 +80,8 @@ pub enum Body<I> {
     /// A question of list ranking: whom do you know ahead of you? The receiver is `distance`
     /// places after the asker.
     Ahead {
-        /// The places between the two; 1 says that the asker is the predecessor.
+        /// How many places ahead of the asker the receiver is; 1 says that the asker is the
+        /// predecessor.
         distance: u32,
         /// The number of members of the ring, as the asker knows it.
         members: u32,
@@ -89,7 +90,8 @@ pub enum Body<I> {
     AheadIs {
         /// A member after the answerer.
         peer: I,
-        /// The places between the two; 0 if the answerer is the root.
+        /// How many places ahead of the answerer that member is; 0 if the answerer is the root, or
+        /// has its rank from the order of the list.
         distance: u32,
     },
     /// An answer: by my list another node is before me, or the list has another length.

@@ -26,7 +26,8 @@ pub(super) struct Ranking<I> {
     members: u32,
     successor: I,
     predecessor: Option<I>,
-    /// A member ahead, or the member itself if it is the root.
+    /// A member ahead. The member itself if it is the root, or has its rank from the order of the
+    /// list.
     pointer: I,
     /// How many places ahead the pointer is.
     distance: u32,

@@ -22,8 +22,9 @@ pub(super) const MAX_RECENT: usize = 64;
 /// message counts as contact. A guess: if it is shorter than the delay between two streams of a
 /// closing link, a late message revives a peer that has left.
 pub(super) const LATE: Duration = Duration::from_millis(1500);
-/// For how many beats after its arrival a goodbye is asked about, each time at another neighbour.
-/// The goodbye may have crossed with news of the peer's return on a link that was just made.
+/// How many times a goodbye is asked about in the beats after its arrival, each time at another
+/// neighbour. The goodbye may have crossed with news of the peer's return on a link that was just
+/// made.
 const ASKED: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -30,7 +30,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Whether messages of this peer come over a link of its own.
+    /// Whether messages of this peer come over a link between the peer and this node.
     fn has_link(&self, peer: I) -> bool {
         self.boots.contains_key(&peer) && !self.unlinked.contains(&peer)
     }

@@ -11,7 +11,7 @@ use crate::detector::MAX_GOODBYES;
 use crate::placement::MAX_LEVELS;
 use crate::spanning;
 
-/// Kinds of finger messages, counted once for each way around the ring.
+/// The slots of finger messages per level, for both ways around the ring.
 const FINGER_KINDS: usize = 8;
 /// The most links for fingers and ring: two tables of fingers in each of two epochs, and two ring
 /// neighbours.

@@ -33,7 +33,7 @@ const MAX_PROBES: usize = 4;
 /// The decision about a greeted connection.
 #[derive(Debug, Clone)]
 pub(super) struct AdmissionDecision {
-    /// The link of the peer that stood at that time.
+    /// The peer's current link when the decision was made; none if it had none.
     pub(super) holder: Option<Arc<Link>>,
     /// Whether the process of that link is gone, or has to end.
     pub(super) replaces: bool,

@@ -61,7 +61,7 @@ impl CloseCode {
 /// Why a link went down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DownReason {
-    /// Neither side needed the link.
+    /// Neither side needed the link, or the peer has put another connection in its place.
     Idle,
     /// The peer said goodbye because it stops, or this node stops.
     PeerStopping,
