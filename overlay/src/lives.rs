@@ -50,7 +50,7 @@ pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
 /// the newer life. A guess: a node meets its neighbours, about 39 in a cluster of 2^20 nodes.
 pub const MAX_LIVES: usize = 1024;
 
-/// What a process says about itself in its greeting.
+/// The statements of a process about itself in its greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Greeter {
     /// The boot of its life.
@@ -71,7 +71,7 @@ pub struct Holder {
     pub is_same_place: bool,
 }
 
-/// What the holder of a link answered when it was asked about the new connection.
+/// The answer of the holder of a link to the question about the new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// No answer within a beat.

@@ -37,7 +37,7 @@ pub enum Effect<I, M, T, E> {
     Doubt(I),
 }
 
-/// The effects of one input, in order. No machine reads it to decide something.
+/// The effects of one input, in order. No machine reads its outbox to decide something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outbox<I, M, T = (), E = ()> {
     effects: Vec<Effect<I, M, T, E>>,

@@ -33,7 +33,7 @@ use belonging::Belonging;
 /// once: the newer size is on its way to the root and brings a new epoch.
 const MAX_FROZEN: usize = 4;
 
-/// A count of a subtree, frozen when its size was reported to the parent.
+/// A count of a subtree, frozen with the list of children that was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Frozen<I> {
     version: u64,
@@ -52,7 +52,7 @@ struct Report<I> {
     evidence: Evidence,
 }
 
-/// What a root has to do about its epoch.
+/// The task of a root about its epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Need {
     /// Every rank is held, or the placements are still on their way: wait.
@@ -217,7 +217,7 @@ impl<I: Id> Census<I> {
             .filter(|standing| !standing.is_ordered || standing.count == size)
     }
 
-    /// What a root has to do about its epoch.
+    /// The task of a root about its epoch.
     pub fn need(&self) -> Need {
         let Some(standing) = self.standing() else {
             return Need::Epoch;
@@ -410,7 +410,7 @@ impl<I: Id> Census<I> {
         self.belonging.is_told
     }
 
-    /// What shows that this subtree belongs to the cluster and is no island.
+    /// The evidence that this subtree belongs to the cluster and is no island.
     pub fn evidence(&self) -> Evidence {
         let reports = self.reports.values().map(|report| report.evidence);
         let unknown = (!self.is_whole).then_some(Evidence::Unmet);
@@ -418,8 +418,8 @@ impl<I: Id> Census<I> {
         others.fold(self.belonging.own, Evidence::joined)
     }
 
-    /// Record what this node knows itself to show that its overlay is the cluster. A node that was
-    /// a member once stays a member.
+    /// Record this node's own evidence that its overlay is the cluster. A node that was a member
+    /// once stays a member.
     pub fn find(&mut self, own: Evidence) {
         self.belonging.find(own);
     }

@@ -17,7 +17,7 @@ pub struct Written<I> {
     me: I,
     clockwise: Vec<I>,
     counterclockwise: Vec<I>,
-    /// What the two current neighbours sent in this turn of the loop.
+    /// The identifiers that the two current neighbours sent in this turn of the loop.
     received: [Option<I>; 2],
     has_ended: bool,
 }

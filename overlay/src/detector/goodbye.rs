@@ -134,7 +134,7 @@ impl<I: Id> Goodbyes<I> {
         self.proven(peer).filter(|goodbye| goodbye.boot > boot)
     }
 
-    /// A link to the very life that has left is up.
+    /// A link to the very life that has left is up: its earlier messages may still come.
     pub(super) fn expect_late(&mut self, peer: I) {
         if let Some(entry) = self.entries.get_mut(&peer) {
             entry.late_beats_left = self.late_beats;

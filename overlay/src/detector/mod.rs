@@ -49,7 +49,7 @@ const REMIND: u32 = 8;
 pub enum Verdict {
     /// The peer is down: this node has found that out itself.
     Down,
-    /// The peer is down, by a rumour or by its own word as it left.
+    /// The peer is down, by a rumour or by its own unsigned Leave.
     ToldDown,
     /// This life of the peer has said goodbye.
     Left(u64),

@@ -151,8 +151,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// A finger says that it is not this process's finger. It knows its own rank, but a finger of
-    /// another epoch is not believed.
+    /// A finger says that it is not this process's finger. It is believed, as it knows its own
+    /// rank, unless its mark is of another epoch.
     pub(super) fn on_deny<M, T, E>(
         &mut self,
         from: I,

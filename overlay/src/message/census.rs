@@ -20,7 +20,7 @@ pub enum Message<I> {
         /// How many members have no rank but had an earlier life. They may yet find their former
         /// rank, and may still be counted at their old place as well.
         returning: u32,
-        /// What shows that the subtree belongs to the cluster and is no island.
+        /// The evidence that the subtree belongs to the cluster and is no island.
         evidence: Evidence,
     },
     /// To a child: its place.
@@ -44,7 +44,7 @@ pub enum Message<I> {
     },
 }
 
-/// What shows that a subtree belongs to the cluster and is no island.
+/// The evidence that a subtree belongs to the cluster and is no island, the weakest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

@@ -39,8 +39,8 @@ pub const MAX_LOST_MEMBERS: usize = 4096;
 /// Why a node's overlay is not taken for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Island {
-    /// A node in it has met none of its contacts, and no node in it has been a member of
-    /// the cluster.
+    /// A node of the overlay has met none of its contacts, and no node of the overlay has been a
+    /// member of the cluster.
     Unmet,
     /// This node is alone, and another member has gone without a goodbye.
     Deserted,
@@ -55,7 +55,7 @@ impl fmt::Display for Island {
     }
 }
 
-/// What a node knows about the cluster besides its tables.
+/// The knowledge of a node about the cluster besides its tables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Shore<I> {
     /// For how many beats this node has tried its contacts in vain: since the start, or since the

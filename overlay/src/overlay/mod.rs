@@ -133,7 +133,7 @@ pub struct Overlay<I: Id> {
     unmet: BTreeSet<I>,
 }
 
-/// What an input changed; `settle` carries the change to the other layers.
+/// The changes by an input; `settle` carries them to the other layers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved {
     /// The parent or the children.
@@ -142,7 +142,7 @@ struct Moved {
     /// parent may have taken this node in again, after a pause that this node has not noticed. Then
     /// it has forgotten this node's Info.
     lead: bool,
-    /// The report of a child, or what this node knows of its contacts; also set at every beat.
+    /// The report of a child, or this node's knowledge of its contacts; also set at every beat.
     count: bool,
     /// The predecessor or the successor.
     ring: bool,

@@ -18,8 +18,8 @@ use crate::Id;
 use crate::config::Gather;
 use crate::spanning::{self, Input, Outcome, Spanning};
 
-/// How many ancestors a node remembers, from the root on. They lead to the tree if its parent does
-/// not.
+/// How many ancestors a node remembers, from the root on. They lead back to the tree if the node's
+/// parent does not.
 const REMEMBERED: usize = 3;
 
 /// The survey of one node.

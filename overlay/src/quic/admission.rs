@@ -141,7 +141,8 @@ impl Shared {
         }
     }
 
-    /// Look for another process of a peer at the addresses where the peer was before.
+    /// Look for another process of a peer at those known addresses of the peer that `arrival` does
+    /// not name or come from.
     async fn look_elsewhere(
         self: &Arc<Self>,
         arrival: &Link,

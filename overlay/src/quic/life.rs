@@ -160,7 +160,7 @@ impl Life {
         self.lives().note(peer, hello.boot, statement)
     }
 
-    /// Whether a duplicate of `peer` has to be logged now; if so, the time is noted.
+    /// Whether a duplicate of `peer` has to be logged now. The time of a log line is noted.
     pub(super) fn is_to_be_told(&self, peer: PeerId, now: Instant) -> bool {
         let notices = self.notices.lock();
         let mut notices = notices.unwrap_or_else(PoisonError::into_inner);

@@ -30,7 +30,7 @@ use super::identity::{Identity, Subject, valid_for};
 use super::tls::Judge;
 use crate::PeerId;
 
-/// What a signature states. The signed bytes begin with the context of the purpose.
+/// The content of a signed statement. The signed bytes begin with the context of the purpose.
 #[derive(Debug, Clone, Copy)]
 enum Statement<'a> {
     /// The signer is the origin of a packet whose content has this digest.

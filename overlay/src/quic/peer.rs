@@ -72,7 +72,7 @@ pub(super) struct Link {
     pub(super) up: Instant,
     /// When the peer's certificate expires.
     pub(super) expires: Instant,
-    /// Cancelled when the certificate is no longer accepted.
+    /// Cancelled when the peer's certificate is no longer accepted.
     pub(super) distrusted: CancellationToken,
     /// The peer's certificate chain.
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -83,13 +83,13 @@ pub(super) struct Link {
     pub(super) persistent: AtomicU8,
     /// Set once: from then on no new frame is written.
     pub(super) drain: watch::Sender<Option<Farewell>>,
-    /// Cancelled when the peer has read all that this side wrote, or when it is lost.
+    /// Cancelled when the peer has read all that this side wrote, or when the link is lost.
     pub(super) settled: CancellationToken,
     /// Permits for the streams of large packets that may be written at once.
     pub(super) large: Arc<Semaphore>,
     /// Whether the peer advertises no address and is known only by the address where it is seen.
     pub(super) is_seen_only: bool,
-    /// Whether another connection has taken its place without a drain; the host knows.
+    /// Whether another connection has taken the place of this one without a drain; the host knows.
     pub(super) is_given_up: AtomicBool,
     /// Makes the link's task send a message that the peer acknowledges.
     pub(super) probe: Notify,
@@ -168,7 +168,7 @@ pub(super) struct Peer {
     pub(super) reported: tokio::sync::Mutex<Option<(u64, u64)>>,
     /// The link events of `report` that the host has not taken yet.
     pub(super) link_events: LinkEvents,
-    /// The room in which its large bodies are assembled.
+    /// The room in which the peer's large bodies are assembled.
     pub(super) assembly: Share,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,

@@ -377,7 +377,8 @@ impl Reader {
         permit.map(hold).map(Some).ok_or(ReadFailure::Gone)
     }
 
-    /// A frame takes long. It may, unless others wait for room now and did at the last check.
+    /// A frame takes long to assemble. That is allowed unless others wait for room now and did at
+    /// the last check.
     fn extend(&self, room: &mut AssemblyRoom) -> Result<(), ReadFailure> {
         let is_wanted = self.peer.assembly.is_wanted();
         if std::mem::replace(&mut room.was_wanted, is_wanted) && is_wanted {

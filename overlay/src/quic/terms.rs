@@ -82,8 +82,8 @@ fn of_list(der: &[u8]) -> Option<(i64, i64)> {
     ))
 }
 
-/// Whether a list may belong to this authority, or to one below it. It does not if another key of
-/// the same name has signed it: authorities of one cluster may have the same name.
+/// Whether a list may belong to this authority, or to one below it. It belongs to neither if
+/// another key of the same name has signed it: authorities of one cluster may have the same name.
 pub(super) fn may_be_of(list: &[u8], authority: &[u8]) -> bool {
     let parsed = (
         CertificateRevocationList::from_der(list),

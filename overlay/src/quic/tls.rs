@@ -146,9 +146,9 @@ impl PeerVerifier {
             let lists = identity.revocations.iter();
             let lists = lists.filter(|list| may_be_of(list, root)).cloned();
             // An authority without a list is not a reason to refuse: clusters may believe several
-            // authorities and revoke under one of them. Nor is a list whose next update is overdue.
-            // It goes on revoking its entries; to enforce its date would part the whole cluster
-            // over a missed update.
+            // authorities and revoke under one of them. A list whose next update is overdue is no
+            // reason either. It goes on revoking its entries; to enforce its date would part the
+            // whole cluster over a missed update.
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                     .with_crls(lists)

@@ -122,7 +122,7 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// Stay without a place until [`Tree::start`]; askers are remembered until then.
+    /// Stay without a place, and only remember askers, until [`Tree::start`] has led to one.
     pub const fn hold(&mut self) {
         self.anchored = false;
     }
@@ -276,8 +276,8 @@ impl<I: Id> Tree<I> {
         before != (self.parent, self.children.len())
     }
 
-    /// Take the size of this node's subtree. The weight of its tree, if the node is a root, is
-    /// ⌊log2⌋ of it.
+    /// Take the size of this node's subtree. If the node is a root, ⌊log2⌋ of that size is the
+    /// weight of its tree.
     pub fn set_size(&mut self, size: u32, out: &mut Out<I>) {
         let weight = size.max(1).ilog2() as u8;
         if self.key.weight != weight {
