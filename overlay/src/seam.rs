@@ -114,7 +114,8 @@ pub enum Event<I> {
     Expired(I),
     /// Both ring neighbours are known, and they are others than before.
     Relinked,
-    /// This node has a new place: in a new epoch, or its former place after a restart.
+    /// This node has a new place: a rank in a new epoch, or its former rank, which it has found
+    /// again.
     Renumbered {
         /// The population before, if the node had a place.
         from: Option<Population>,
