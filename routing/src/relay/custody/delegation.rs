@@ -28,7 +28,7 @@ pub(super) enum Phase {
     /// late and not lost. So the peer is sent a copy when its timer fires again, or its link has
     /// room.
     Lacking,
-    /// A copy was sent, or is held until its turn.
+    /// A copy was sent, or is held until there is room for it or its turn has come.
     Sent,
     /// The peer answers for the part.
     Custody,
@@ -82,9 +82,10 @@ pub(super) struct Delegation<I> {
     pub(super) copies: Copies,
     /// The members of the part that have not delivered yet, as far as known.
     pub(super) pending: Runs,
-    /// How often the part was sent, or asked about, in this phase.
+    /// Before custody: how often its answer was late. After custody: how often the delegate was
+    /// asked about the part.
     pub(super) attempts: u32,
-    /// The first wait for an answer, without the transfer time of the copy.
+    /// How long the first attempt waits for an answer, without the transfer time of the copy.
     pub(super) first_wait: Duration,
     /// How many questions about the part were unanswered in a row.
     pub(super) unanswered: u32,
@@ -140,7 +141,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// The whole range that the peer was ever given with this delegation; empty for a routed part.
+    /// The whole range that the delegate was sent with this delegation; empty for a routed part.
     pub(super) fn given(&self) -> Span {
         match &self.part {
             Part::Range(span) => Span::new(span.start, self.sent_end),
@@ -148,7 +149,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// Whether its copy is held and goes as soon as its turn has come.
+    /// Whether the copy is held, and goes as soon as it has room or its turn.
     pub(super) fn is_waiting(&self) -> bool {
         self.phase == Phase::Sent && self.copies == Copies::Held
     }

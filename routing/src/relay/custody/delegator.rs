@@ -7,8 +7,8 @@
 //! - A late delegate keeps only its own copy, and the rest of its range goes to the next ranks
 //!   ([`lateness`](self)). `results` handles the answers of delegates.
 //! - `routes` reads from the tables which peers are on the way to a rank.
-//! - Further tries are paid for out of what copies have earned. So lateness alone does not multiply
-//!   itself.
+//! - Further tries are paid for from budgets that each sent copy fills a little. So lateness alone
+//!   does not multiply itself.
 
 mod lateness;
 mod results;
@@ -67,7 +67,8 @@ impl<I: Id> Delegator<I> {
         self.numbered
     }
 
-    /// Hand on a span behind this node, one part per finger inside it.
+    /// Hand on a span behind this node, one part for each member that the strategy has this node
+    /// send to: with `binomial` its fingers inside the span, and the first rank of the span.
     pub(super) fn assign(
         &mut self,
         duty: &mut Duty<I>,
@@ -85,8 +86,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The head of a span is lost or has no room: hand the ranks behind it to their next heads, and
-    /// not over the lost one.
+    /// The head of a span is lost or has no room: hand the ranks behind it to the next heads, and
+    /// route no part over the peer `lost`.
     pub(super) fn delegate_rest(
         &mut self,
         duty: &mut Duty<I>,

@@ -28,8 +28,8 @@ use crate::sibling_tree::{Goal, Place, SiblingTree};
 /// The first step of a shortest path from one rank to another that enters none of the obstacles,
 /// and the length of that path. None if there is no path, or both ranks are the same.
 ///
-/// It looks at each rank a bounded number of times. If no obstacle is in the way it looks only at
-/// the ranks on the path, after it has filled a filter.
+/// The search looks at each rank a bounded number of times. If no obstacle is in the way, it looks
+/// only at the ranks on the path, after it has put all obstacles into a filter.
 pub fn first_hop(
     shape: &SiblingTree,
     from: Rank,
