@@ -8,7 +8,7 @@ use crate::router::Chosen;
 use crate::sibling_tree::Fanout;
 
 /// The bounds and times of a relay. All members of a cluster need the same `window`; the other
-/// values may differ. The module [`super`] explains part, duty, delegate and custody.
+/// values may differ. The module [`crate::relay`] explains part, duty, delegate and custody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
     /// The router that chooses the next hop of a routed part, which goes hop by hop to its members.
