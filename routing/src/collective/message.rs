@@ -71,7 +71,7 @@ pub enum Message<I> {
         key: Key,
         /// The digest of its terms.
         digest: Digest,
-        /// The places of these members: first and last place of each row without a gap.
+        /// The places of these members: first and last place of each run without a gap.
         arrived: Vec<(u32, u32)>,
     },
     /// A question to all members: promise to vote in no smaller ballot.

@@ -380,7 +380,7 @@ impl<I: Id> Tree<I> {
     }
 }
 
-/// A stretch of the members, by distance from an origin.
+/// An interval of the members, by distance from an origin, that this member answers for.
 #[derive(Clone, Copy)]
 struct Stretch {
     /// The rank of the origin.

@@ -40,11 +40,11 @@ named! {
         Malformed = "malformed",
         /// There were more exceptions than a report holds.
         Summarised = "summarised",
-        /// It takes no packet without its origin's signature.
+        /// The member takes no packet without its origin's signature.
         Unsigned = "unsigned",
         /// The origin's signature, or the certificate with it, is not good at the member.
         Signature = "signature",
-        /// It has no room for the duplicate window of one more origin.
+        /// The member has no room for the duplicate window of one more origin.
         Full = "full",
     }
 }
@@ -120,11 +120,11 @@ named! {
         Unknown = "unknown",
         /// The node holds that rank and is another peer than the one that is meant.
         NotThatPeer = "not-that-peer",
-        /// It takes no packet without its origin's signature.
+        /// The node takes no packet without its origin's signature.
         Unsigned = "unsigned",
         /// The origin's signature, or the certificate with it, is not good here.
         Signature = "signature",
-        /// It has no room for the duplicate window of one more origin.
+        /// The node has no room for the duplicate window of one more origin.
         Full = "full",
     }
 }

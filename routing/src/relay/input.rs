@@ -38,7 +38,7 @@ pub enum Input<I> {
     Unproven {
         /// The peer that sent it.
         from: I,
-        /// The errand of the copy.
+        /// The errand of the copy: the part of which message this node was asked to answer for.
         errand: Errand<I>,
         /// The fault: [`CustodyRefusal::Unsigned`] or [`CustodyRefusal::Signature`].
         reason: CustodyRefusal,

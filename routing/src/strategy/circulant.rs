@@ -154,7 +154,8 @@ impl Trees {
 }
 
 impl Tree {
-    /// The tree with these arcs: from which rank, to which rank, and in which round.
+    /// The tree with these arcs: sender, receiver and round, with ranks counted clockwise from the
+    /// origin.
     fn of(population: u32, arcs: &[(u32, u32, i64)]) -> Option<Self> {
         let mut children: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for (from, to, round) in arcs {

@@ -11,9 +11,9 @@ use crate::runs::Runs;
 /// The progress of a delegation.
 ///
 /// ```text
-///              no, in time, or room on the link
+///                      no, in time
 ///   Offered ──────────────────────────────────▶ Sent ◀── no ── Asked
-///    ▲   └── no, late ──▶ Lacking ── timer ──────▲ │            ▲
+///    ▲   └── no, late ──▶ Lacking ─ timer/link ─▲ │            ▲
 ///    │                                             │    timer, or a new link
 ///    └─────────────── no answer in time ───────────┤            │
 ///                                                  └──▶ Custody ┘
@@ -25,8 +25,8 @@ pub(super) enum Phase {
     /// The peer was asked whether it has the message. If it says no, it is sent a copy.
     Offered,
     /// The peer said no after its timer had fired. An earlier copy, or the answer to it, may be as
-    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link has
-    /// room.
+    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link works
+    /// again.
     Lacking,
     /// A copy was sent, or is held until there is room for it or its turn has come.
     Sent,

@@ -112,7 +112,7 @@ impl<I: Id> OpenMessages<I> {
         self.pass_on(sequence, served)
     }
 
-    /// These peers no longer wait for a message. Returns the next message that each waits for.
+    /// The listed peers no longer wait for a message. Returns the next message that each waits for.
     fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
         let mut next = BTreeSet::new();
         for peer in peers {
