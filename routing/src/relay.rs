@@ -83,7 +83,8 @@ pub struct Relay<I> {
     stats: RelayStats,
 }
 
-/// The components of a relay, which do its work. They are no parts of messages.
+/// The components of a relay, which do its work. This type has nothing to do with the parts of
+/// messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Parts<I> {
     links: TreeLinks<I>,

@@ -1,10 +1,10 @@
 //! The roster: which peer holds which rank in one epoch.
 //!
 //! A node gathers it over its clockwise fingers in doubling steps; finger i is the peer 2^i ranks
-//! ahead. Let it know the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1). Then it
-//! asks its finger i for the next ranks, which are among the finger's own first ranks. So all
-//! rosters grow together, in ⌈log2 N⌉ steps while one answer has room for the ranks asked for. A
-//! node knows its own fingers without asking. If a finger does not answer, a nearer finger or one
+//! ahead. Let the node know the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1).
+//! Then it asks its finger i for the next ranks, which are among the finger's own first ranks. So
+//! all rosters grow together, in ⌈log2 N⌉ steps while one answer has room for the ranks asked for.
+//! A node knows its own fingers without asking. If a finger does not answer, a nearer finger or one
 //! behind the node is asked, so silent members do not stop a roster.
 //!
 //! A roster is hearsay and only good for shortcuts. The receiver of a packet checks its own rank. A

@@ -99,8 +99,8 @@ pub(super) struct Delegation<I> {
     /// Of a routed part: the hops that were tried, this delegate included.
     pub(super) tried: Vec<I>,
     /// The count of answers when this delegation was last looked at: at its sending or by its
-    /// timer. For a held copy it counts the copies that it waits behind, for a sent one all copies
-    /// with a turn.
+    /// timer. For a held copy these are the answers to the copies that it waits behind; for a sent
+    /// one, the answers to all copies with a turn.
     pub(super) answers: u64,
     /// Of a copy with a turn: how many answers to other copies came since it was sent.
     pub(super) overtaken: u64,
@@ -111,7 +111,8 @@ pub(super) struct Delegation<I> {
 
 impl<I: Id> Delegation<I> {
     /// A new delegation of round 0, before its part was sent. A re-delegated part (`generation`
-    /// above 0) may have arrived by its first way already, or soon. So it is offered.
+    /// above 0) may have reached the delegate by its first way already, or may do so soon. So the
+    /// copy is offered first.
     pub(super) fn new(to: NextHop<I>, part: Part, generation: u32, first_wait: Duration) -> Self {
         Self {
             to: to.peer,

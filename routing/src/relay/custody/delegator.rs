@@ -2,8 +2,9 @@
 //! range is its first rank. Its *heirs* are the smaller ranges that take its place when the head is
 //! lost.
 //!
-//! - Each part of a duty is either held by one delegate or an exception. So when a delegation ends,
-//!   its part is handed on again or excepted before the delegation is forgotten.
+//! - Each part of a duty is confirmed, or held by one delegate, or an exception. So when a
+//!   delegation ends unconfirmed, its part is handed on again or excepted before the delegation is
+//!   forgotten.
 //! - A late delegate keeps only its own copy, and the rest of its range goes to the next ranks
 //!   ([`lateness`](self)). `results` handles the answers of delegates.
 //! - `routes` reads from the tables which peers are on the way to a rank.

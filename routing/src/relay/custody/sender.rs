@@ -4,7 +4,8 @@
 //!   is sent when its turn comes ([`uplink`]). Until then the copy is held.
 //! - Each copy or question has one timer, armed for the time that its peer usually takes
 //!   ([`pace`]).
-//! - A second copy is never sent unasked: the peer is offered the copy (`offers`).
+//! - A second copy is offered first, and sent if the peer says that it has none (`offers`). After a
+//!   link has come up again, copies without an answer are sent again unasked.
 //! - Every copy sent earns a share of a further try for parts that are late or lost ([`budget`]).
 
 mod budget;

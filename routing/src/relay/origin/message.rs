@@ -77,10 +77,11 @@ pub(super) struct OpenMessage<I> {
     /// in the epoch of acceptance.
     issued: BTreeMap<u32, u32>,
     issued_in: Option<Epoch<I>>,
-    /// Members that found no room in the last round and have had no turn yet.
+    /// The distances of members that found no room in the last round and have had no turn yet.
     postponed: BTreeSet<u32>,
-    /// Members to which no way was found while other members of the same part were not searched
-    /// for. They have no turn until the others had one. At most one entry for each member.
+    /// The distances of members to which no way was found while other members of the same part were
+    /// not searched for. They have no turn until the others had one. At most one entry for each
+    /// member.
     sought: BTreeSet<u32>,
     /// The last round left members that were not searched for, behind one to which no way was
     /// found.

@@ -12,7 +12,7 @@ pub struct Delivery<I> {
     /// The name of the packet's first message, with origin and sequence. That message itself may
     /// have been delivered before.
     pub first: PacketId<I>,
-    /// The confirmation that their origin asks of this node.
+    /// The confirmation that the origin of the messages asks of this node.
     pub confirmation: Confirmation,
     /// The topic of the messages.
     pub topic: Topic,

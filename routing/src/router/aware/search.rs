@@ -96,8 +96,8 @@ struct Search<'a> {
     seen: HashMap<u32, u16, BuildHasherDefault<Mix>>,
     /// All paths that were found so far.
     paths: Vec<Path>,
-    /// For each detour, the last path to be followed. The detour is by how much the path promises
-    /// to become longer than `least`.
+    /// For each detour, the path that was added last; it is followed next. The detour of a path is
+    /// by how much it promises to become longer than `least`.
     open: Vec<Option<u32>>,
     least: u32,
 }

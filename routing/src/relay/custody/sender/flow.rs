@@ -2,8 +2,8 @@
 //!
 //! A copy is on its way until its delegate answers it, or its answer is not wanted any more. Beyond
 //! a peer's window further first copies wait here, in order. So a slow or dead peer holds back its
-//! own copies alone, and its queue is bounded. A copy without an answer in time is sent again even
-//! beyond the window, so that a lost frame blocks no queue for ever.
+//! own copies alone, and its queue is bounded. A copy that has to be sent again goes even beyond
+//! the window, so that a lost frame blocks no queue for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

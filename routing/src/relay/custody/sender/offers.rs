@@ -1,4 +1,5 @@
-//! Offers: no peer is sent a second copy unasked.
+//! Offers: a peer is sent a second copy only if it says that it has none, or when its link has come
+//! up again.
 //!
 //! [`Phase`] shows the transitions.
 
