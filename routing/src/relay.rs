@@ -3,11 +3,10 @@
 //! It works like a relay of couriers. A courier signs for its parcels (*custody*), hands some of
 //! them on, and reports back (*done*) when all are delivered. The report names the addressees for
 //! whom that is not known (*exceptions*). The giver of a parcel keeps a duplicate until then, and
-//! hands it to another courier if nobody signs.
-//!
-//! In the code a parcel is a *copy* of a message with a *part*: the interval of members that it is
-//! for. The node that gives it is the *delegator*, the receiver is the *delegate*, and one
-//! handed-out part is a *delegation*. A part that a node has signed for is its *duty*.
+//! hands it to another courier if nobody signs. In the code a parcel is a *copy* of a message with
+//! a *part*: the interval of members that it is for. The node that gives it is the *delegator*, the
+//! receiver is the *delegate*, and one handed-out part is a *delegation*. A part that a node has
+//! signed for is its *duty*.
 //!
 //! ```text
 //!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
