@@ -5,10 +5,10 @@
 //!                 └─ router: next hop to a rank    (relay keeps the packet)
 //! ```
 //!
-//! All of it is pure: state plus `handle(input, outbox)`. Of the overlay it
-//! takes the plain vocabulary (ids, ranks, epochs) and is told its tables.
+//! Everything here is pure: state plus `handle(input, outbox)`. From the overlay this crate takes
+//! only plain types (ids, ranks, epochs); the host passes the overlay's tables in.
 //!
-//! A host tells the relay its place and tables, and does what it asks for:
+//! A host tells the relay its place and tables, and performs the effects that the relay asks for:
 //!
 //! ```
 //! use binomesh_overlay::{Effect, Epoch, Outbox, Placement, Population, Rank};

@@ -32,7 +32,7 @@ pub struct Order {
     pub number: u64,
 }
 
-/// The order of a message, as a receiver is told it.
+/// The order of a message, as its receiver sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ordered {
     /// The place of the message.

@@ -1,9 +1,9 @@
 //! The packets and acknowledgements that relays send to each other.
 //!
-//! Places in a message are *positions* in the order of the members that its
-//! [`Strategy`] lays out from the origin, in the epoch that the message names: with
-//! `binomial` how many ranks clockwise. The origin is at 0, so a part is a plain
-//! interval, never wraps, and is handed on to higher positions only.
+//! Places in a message are *positions* in the order of the members that its [`Strategy`] lays out
+//! from the origin, in the epoch that the message names. With `binomial` a position is the number
+//! of ranks clockwise from the origin. The origin is at 0, so a part is a plain interval, never
+//! wraps, and is handed on to higher positions only.
 //!
 //! | [SFT06] §3.1 | here |
 //! |---|---|
@@ -55,7 +55,7 @@ impl EncodeError {
 pub struct PacketId<I> {
     /// The member that published it.
     pub origin: I,
-    /// The life of that process.
+    /// The number of the life in which that member published it.
     pub boot: u64,
     /// The number of the message among all that this life of the origin publishes.
     pub sequence: u64,
@@ -127,8 +127,8 @@ impl Part {
         self.spans().iter().map(|span| u64::from(span.len())).sum()
     }
 
-    /// Whether the spans are not empty, in order and disjoint. Then there are no more of them than
-    /// members.
+    /// Whether there is a span, and no more than [`Self::MAX_SPANS`], and the spans are not empty,
+    /// in order and disjoint. Then there are no more spans than members.
     pub fn is_orderly(&self) -> bool {
         let spans = self.spans();
         let in_order = |pair: &[Span]| pair[0].end <= pair[1].start;
@@ -157,8 +157,9 @@ impl Part {
     }
 }
 
-/// The exact question to a receiver. Acknowledgements repeat it, so each is complete by itself and
-/// does not rely on what its receiver remembers.
+/// The task that a copy gives to its receiver: the part of which message to answer for.
+/// Acknowledgements repeat it, so each is complete by itself and does not rely on what its receiver
+/// remembers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Errand<I> {
     /// The message that is delegated.
@@ -194,7 +195,7 @@ impl<I> Errand<I> {
 /// Everything about a packet but its payload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header<I> {
-    /// The question to the receiver.
+    /// The task of the receiver.
     pub errand: Errand<I>,
     /// The origin's rank in the epoch of the errand.
     pub origin_rank: Rank,
@@ -215,8 +216,9 @@ pub struct Header<I> {
     /// for whichever peer stands there. All copies of one message, epoch and round have the same
     /// names.
     pub names: Vec<I>,
-    /// The ranks of the named peers when the origin counted them, if that was in another epoch. A
-    /// name is hearsay: a peer that never stood there is not the one that is meant.
+    /// The ranks at which the origin counted the named peers, if it meant the holders of these
+    /// ranks and not the peers by name. A name is hearsay: a peer that never stood there is not the
+    /// one that is meant.
     pub stood: Option<Stood<I>>,
     /// The origin's signature over the content. It was verified before the packet came here.
     pub signature: Option<Signature>,

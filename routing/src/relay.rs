@@ -3,7 +3,10 @@
 //! It works like a relay of couriers. A courier signs for its parcels (*custody*), hands some of
 //! them on, and reports back (*done*) when all are delivered. The report names the addressees for
 //! whom that is not known (*exceptions*). The giver of a parcel keeps a duplicate until then, and
-//! hands it to another courier if nobody signs.
+//! hands it to another courier if nobody signs. In the code a parcel is a *copy* of a message with
+//! a *part*: the interval of members that it is for. The node that gives it is the *delegator*, the
+//! receiver is the *delegate*, and one handed-out part is a *delegation*. A part that a node has
+//! signed for is its *duty*.
 //!
 //! ```text
 //!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
@@ -20,6 +23,7 @@
 //!   custody    duties of this node, and answers to their delegators
 //!     delegator  hands parts of messages on, also when they are late, lost or refused
 //!       sender     copies on their way: room, turns, offers, waits
+//!   links      the links of the sibling tree, if the router uses it
 //!   epochs, peers  tables and states of members: read by all
 //! ```
 //!
@@ -78,7 +82,8 @@ pub struct Relay<I> {
     stats: RelayStats,
 }
 
-/// The components of a relay, which do its work. They are no parts of messages.
+/// The components of a relay, which do its work. This type has nothing to do with the parts of
+/// messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Parts<I> {
     links: TreeLinks<I>,
@@ -88,7 +93,8 @@ struct Parts<I> {
 }
 
 impl<I: Id> Relay<I> {
-    /// A relay of the peer `me`, in the life `boot` of its process.
+    /// A relay of the peer `me`, in its life `boot`. A life of a peer begins when its process
+    /// starts, or when the running process begins anew; `boot` is the number of the life.
     pub fn new(me: I, boot: u64, config: Config) -> Self {
         Self {
             me,
@@ -146,15 +152,17 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
-    /// A link connects this node to the life `boot` of `peer`. From now on greater boots of that
-    /// peer do not count. [`Input::PeerUp`] follows.
+    /// A link connects this node to the life `boot` of `peer`. Greater boots of that peer that were
+    /// noted before are forgotten; a copy from another node may bring one again. [`Input::PeerUp`]
+    /// follows.
     pub fn meet(&mut self, peer: I, boot: u64) {
         self.parts.receiver.meet(peer, boot);
     }
 
     /// Accept a message, or several that go in one packet under consecutive sequences. One receipt
     /// for all of them follows as [`Event::Receipt`], exactly once while this process lives. After
-    /// an error nothing was sent.
+    /// an error nothing of the message was sent. Older messages that wait only for lost members may
+    /// have ended to make room.
     pub fn publish(
         &mut self,
         publish: Publish<I>,
@@ -163,9 +171,9 @@ impl<I: Id> Relay<I> {
         self.publish_signed(publish, |_| Ok(None), out)
     }
 
-    /// As [`Relay::publish`], with the signature that `sign` makes, if any. `sign` is called once
-    /// the id of the message is certain, and only if there is room for all but the signature. So a
-    /// message that has to wait for room is not signed at every try.
+    /// As [`Relay::publish`], with a signature if `sign` makes one. `sign` is called once the id of
+    /// the message is certain, and only if there is room for all but the signature. So a message
+    /// that has to wait for room is not signed at every try.
     pub fn publish_signed(
         &mut self,
         publish: Publish<I>,
@@ -193,8 +201,9 @@ impl<I: Id> Relay<I> {
         self.release(out);
     }
 
-    /// Take no new message, neither an own one nor one to deliver. Open messages and duties are
-    /// still served. [`Event::Drained`] follows when none is open.
+    /// Take no new message, neither an own one nor one to deliver. Messages that are kept for
+    /// absent members end now. Other open messages and duties are still served. [`Event::Drained`]
+    /// follows when none is open.
     pub fn withdraw(&mut self, out: &mut Effects<I>) {
         if !self.draining {
             self.draining = true;
@@ -311,7 +320,8 @@ impl<I: Id> Relay<I> {
         });
     }
 
-    /// Send the copies that were held until answers made room on the way to their peers.
+    /// Send the held copies whose turn has come, or for which answers have made room on the way to
+    /// their peers.
     fn release(&mut self, out: &mut Effects<I>) {
         self.work(out, |parts, cx| parts.custody.release(cx));
     }

@@ -1,13 +1,14 @@
 //! The roster: which peer holds which rank in one epoch.
 //!
-//! A node gathers it over its clockwise fingers in doubling steps. Let it know the peers of its
-//! first k ranks (itself included), 2^i ≤ k < 2^(i+1). Then it asks its finger i for the next
-//! ranks, which are among the finger's own first ranks. So all rosters grow together, in ⌈log2 N⌉
-//! steps while chunks suffice. A node knows its own fingers without asking. If a finger does not
-//! answer, a nearer finger or one behind the node is asked, so silent members do not stop a roster.
+//! A node gathers it over its clockwise fingers in doubling steps; finger i is the peer 2^i ranks
+//! ahead. Let the node know the peers of its first k ranks (itself included), 2^i ≤ k < 2^(i+1).
+//! Then it asks its finger i for the next ranks, which are among the finger's own first ranks. So
+//! all rosters grow together, in ⌈log2 N⌉ steps while one answer has room for the ranks asked for.
+//! A node knows its own fingers without asking. If a finger does not answer, a nearer finger or one
+//! behind the node is asked, so silent members do not stop a roster.
 //!
-//! A roster is hearsay and only good for shortcuts. The receiver of a packet checks its own rank,
-//! and a peer that denies a rank is not used for it again.
+//! A roster is hearsay and only good for shortcuts. The receiver of a packet checks its own rank. A
+//! peer that denies a rank is not used for it until the tables change or its denials are forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -128,7 +129,7 @@ impl<I: Id> Roster<I> {
         self.denied.clear();
     }
 
-    /// Forget denials and doubts, as the tables have changed.
+    /// Forget denials, doubts and contradictions, as the tables have changed.
     pub(crate) fn trust_again(&mut self) {
         self.forget_denials();
         self.doubted.clear();
@@ -181,7 +182,8 @@ impl<I: Id> Roster<I> {
         placement.rank.ahead(self.known, placement.population)
     }
 
-    /// The answer to a question. If there is none yet, the asker is remembered.
+    /// The answer to a question. If there is none yet, the asker is remembered, up to
+    /// [`MAX_ASKERS`].
     pub(crate) fn on_ask(&mut self, from: I, start: Rank, count: u32) -> Option<Vec<I>> {
         let answer = self.answer(start, count);
         if answer.is_none() && (self.askers.len() < MAX_ASKERS || self.askers.contains_key(&from)) {
@@ -190,8 +192,8 @@ impl<I: Id> Roster<I> {
         answer
     }
 
-    /// Take in an answer. False if it contradicts the roster: a peer in it has another rank
-    /// already, or `finger_at` has another peer at its rank.
+    /// Take in an answer. False if the answer contradicts the roster: it names a peer twice, a peer
+    /// in it has another rank already, or `finger_at` has another peer at its rank.
     pub(crate) fn on_tell(
         &mut self,
         start: Rank,

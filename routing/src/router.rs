@@ -1,4 +1,4 @@
-//! Which neighbour is the next step towards a rank.
+//! Routers: they choose the neighbour that is a packet's next step towards a rank.
 //!
 //! ```text
 //!   packet ─▶ Itinerary: destinations, transit list, way back, known dead
@@ -8,10 +8,11 @@
 //!                └─▶ Forward / Back / Arrived / Lost / Done
 //! ```
 //!
-//! Routers are pure and keep nothing: they see the neighbours that may be used
-//! (not known to be dead, not in the transit list) and say which is best. All
-//! else is in [`choose_hop`], the same for each of them. A router of one's own is
-//! a name and a cost; `examples/custom_router.rs` of the node is one.
+//! Routers are pure and keep nothing: they see the neighbours that may be used (not known to be
+//! dead, not in the transit list) and say which is best. All else is the same for each of them.
+//! [`choose_hop`] guides a whole packet, as above, in simulations. The relay takes single hops from
+//! `pick`, and goes back by the answers of its parts. A router of one's own is a name and a cost;
+//! `examples/custom_router.rs` of the node is one.
 //!
 //! [SFT06] §3; `binomial` goes over the fingers of [BMG09] instead.
 
@@ -38,28 +39,28 @@ pub use hop::{Hop, Reserve, choose_hop};
 pub use itinerary::{Itinerary, RankSet};
 pub use variant::Variant;
 
-/// A rule that chooses among neighbours.
+/// A rule that chooses the next hop of a packet among neighbours.
 pub trait Router {
-    /// The name that users call it by.
+    /// The name that users call the router by.
     fn name(&self) -> &'static str;
 
-    /// A sentence about it for users, beside the name.
+    /// A sentence about the router for users, beside the name.
     fn about(&self) -> &'static str {
         ""
     }
 
-    /// The links that it uses.
+    /// The links that the router uses.
     fn links(&self) -> Links {
         Links::SiblingTree
     }
 
-    /// How many hops it takes from `from` to `to`, as far as can be told without knowing the dead
-    /// ranks. The neighbour with the least cost is chosen, and of several destinations the one with
-    /// the least cost comes first.
+    /// How many hops this router needs from `from` to `to`, as far as can be told without knowing
+    /// the dead ranks. The neighbour with the least cost is chosen, and of several destinations the
+    /// one with the least cost comes first.
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32;
 
-    /// The neighbour to go to: a usable one, or [`Step::sender`]. None if the router sees no way,
-    /// although there may be usable neighbours.
+    /// The neighbour to which the packet goes: a usable one, or [`Step::sender`]. None if the
+    /// router sees no way, although there may be usable neighbours.
     fn prefer(&self, step: &Step<'_>) -> Option<Rank> {
         step.cheapest(|rank| self.cost(step.shape, rank, step.to))
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Counted from the left of its level, the parent of x stands at x / k, so each step up drops a
-//! base-k digit. Every function takes O(log N) time or less, and no memory.
+//! base-k digit. Most functions take O(log N) time or less; `at_preorder` and `path_down` take
+//! O(log² N). None takes memory that grows with N.
 //!
 //! Arguments are ranks of this population. For other ranks the results have no meaning, but no
 //! function panics.
@@ -165,7 +166,7 @@ impl SiblingTree {
         Some(Rank(rank.0.checked_sub(1)? / self.fanout.0))
     }
 
-    /// The children from left to right: clamp(N − k·i − 1, 0, k) of them.
+    /// The children of rank i from left to right: clamp(N − k·i − 1, 0, k) of them.
     pub fn children(
         &self,
         rank: Rank,

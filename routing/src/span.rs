@@ -1,4 +1,6 @@
-//! Stretches of the members of a broadcast, by their distances from its origin.
+//! Intervals of the members of a broadcast, by their distances from its origin. A distance counts
+//! places in the order that the strategy of the broadcast gives to the members: with `binomial`,
+//! ranks clockwise of the origin.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
-//! Strategies: which member gets which part of a broadcast. Strategies are pure functions. This
-//! file has `binomial`, the others have files of their own.
+//! Strategies: which member gets which part of a broadcast. Strategies are pure functions, which
+//! know neither peers nor which of them are down. This file has `binomial`, the others have files
+//! of their own. In `binomial`:
 //!
 //! ```text
 //!   0 ──▶ 4 ──▶ 6 ──▶ 7        a node at distance a that answers for [a, e)
@@ -8,8 +9,7 @@
 //!   └──▶ 1                     up to the next finger
 //! ```
 //!
-//! N − 1 messages, at most ⌈log2 N⌉ deep, over links that exist anyway. A pure
-//! function: it knows neither peers nor which of them are down.
+//! So a broadcast takes N − 1 copies and is at most ⌈log2 N⌉ deep, over links that exist anyway.
 
 mod circulant;
 mod flood;
@@ -22,11 +22,11 @@ pub use flood::flood;
 pub use layout::{Choice, Layout, Lost, Strategy, UnknownStrategy};
 pub use sibling_tree::{Encapsulation, Handover, ROOT, heirs, sibling_tree};
 
-/// Cut the rest of `span` at distance `from` into the parts of its clockwise fingers. The farthest
-/// part comes first: it is the largest and has the longest way.
+/// Cut `span` into the parts that the node at distance `from` hands to its clockwise fingers. The
+/// farthest part comes first: if the span ends at a power of two behind the node, that part is the
+/// largest and has the longest way.
 ///
-/// A part begins at every `from + 2^i` inside `span`. Positions before the first of them belong to
-/// the start of the span itself.
+/// A part begins at the start of `span`, and at every `from + 2^i` inside it.
 pub fn binomial(from: u32, span: Span) -> impl Iterator<Item = Span> {
     let mut end = span.end;
     (0..u32::BITS)

@@ -6,8 +6,8 @@
 //!
 //! Encoding returns head and payload apart, so that a vectored write sends the payload uncopied.
 //! Decoding cuts the payload out of the frame uncopied. A decoded message is within the bounds that
-//! are stated in [`crate::packet`]. Whether it fits the population of an epoch is for the relay to
-//! judge.
+//! are stated in [`crate::packet`]. Whether the message fits the population of an epoch is for the
+//! relay to judge.
 
 use binomesh_overlay::Id;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub enum DecodeError {
     /// The head is cut short or cannot be read.
     #[error("malformed relay message head")]
     Malformed,
-    /// A list or span is outside its bounds.
+    /// A list, span or number is outside its bounds.
     #[error("relay message field out of bounds: {0}")]
     OutOfBounds(&'static str),
     /// A message without payload has bytes behind its head.

@@ -1,4 +1,5 @@
-//! Arrivals: members report to the coordinator, and it tells them which members have come.
+//! Arrivals: a member that has come reports to the coordinator, and the coordinator tells the
+//! members which others have come.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -57,7 +58,8 @@ impl<I: Id + Serialize> Instance<I> {
     }
 
     /// Tell the coordinator, and the members that shall hold a long value, that this member has
-    /// come; with `again`, also those that were told before.
+    /// come; with `again`, also those that were told before. After many retries further members are
+    /// told, too.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, I>, again: bool) {
         let Some((_, value)) = self.own.clone() else {
             return;
@@ -165,7 +167,8 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.arm(timer, time.saturating_sub(margin(time)));
     }
 
-    /// Another life begins in this process: no timer of the former life is armed any more.
+    /// A life begins in this process: ask again soon for the answers that are missing. The other
+    /// timers stay armed.
     pub(super) fn on_start(&mut self, ctx: &mut Ctx<'_, I>) {
         self.retries = 0;
         self.arm_retry(ctx);
@@ -238,7 +241,8 @@ impl<I: Id + Serialize> Instance<I> {
         arrival.holders.extend(same.map(|((_, place), _)| *place));
     }
 
-    /// The time of a member that has come is nearly over.
+    /// The time that a caller of some arrived member gave is nearly over: propose without the
+    /// members that have not come.
     pub(super) fn on_close(&mut self, ctx: &mut Ctx<'_, I>) {
         self.is_closed = true;
         if self.is_told_late && self.decided.is_none() {
@@ -249,7 +253,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.consider(ctx);
     }
 
-    /// As coordinator, tell the members that have come which members have come.
+    /// If this member is the coordinator, tell the members that have come which members have come.
     pub(super) fn tell_progress(&mut self, ctx: &mut Ctx<'_, I>) {
         if self.decided.is_some() {
             return;

@@ -52,7 +52,7 @@ impl<I: Id + Serialize> Instance<I> {
         self.answer_own(ctx);
     }
 
-    /// Answer this member's own open question, as soon as this life may vote.
+    /// Answer this member's own open question to the members, if this life may vote by now.
     pub(super) fn answer_own(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(poll) = &self.poll else { return };
         let (ballot, is_asking) = (poll.ballot, poll.proposal().is_none());
@@ -319,8 +319,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Tell an outcome of other members to the members that have come to this one. They take this
-    /// member for the coordinator and ask no other.
+    /// Tell an outcome that others decided to the members that have reported their arrival here.
+    /// They take this member for the coordinator and ask no other.
     fn tell_arrived(&self, ctx: &mut Ctx<'_, I>) {
         if self.coordinator(ctx.gone) != self.me {
             return;
@@ -355,7 +355,8 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send_again(self.member(from).into_iter().collect(), message);
     }
 
-    /// A member that has come asks for the outcome.
+    /// A member asks for the outcome. If this member is the coordinator and knows of no arrival of
+    /// that member, it asks for the arrival instead.
     pub(super) fn on_ask(&self, ctx: &mut Ctx<'_, I>, from: u32) {
         let is_unknown = self.decided.is_none() && !self.arrivals.contains_key(&from);
         match self.member(from) {

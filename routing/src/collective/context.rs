@@ -51,8 +51,8 @@ impl<I: Id> Gone<I> {
         self.left.contains(&member)
     }
 
-    /// Note that a member is down or has left; returns whether that was new. At most as many peers
-    /// as a roster has are remembered.
+    /// Note that a member is down or has left; returns whether that was new. Of each kind at most
+    /// as many peers are remembered as a list of members has.
     pub(super) fn add(&mut self, member: I, has_left: bool) -> bool {
         let set = match has_left {
             true => &mut self.left,
@@ -67,7 +67,8 @@ impl<I: Id> Gone<I> {
     }
 }
 
-/// The most bytes that the letters of one message have together at their sender.
+/// The most bytes that the letters of one message have together at their sender. A letter is a
+/// message on its way to one member over the links of the graph ([`tree`]).
 const LETTERS_BYTES: usize = 64 << 10;
 
 /// The context that a member gives to one of its operations.
@@ -88,8 +89,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         }
     }
 
-    /// Send a short message for the first time: by the quick way if there is one, else by the
-    /// relay.
+    /// Send a short message for the first time: by the quick way, over the links of the graph, if
+    /// there is one, else by the relay.
     pub(super) fn send_up(&mut self, to: I, message: Message<I>) {
         let letter = Letter::new(self.me, &message);
         if !letter.is_some_and(|letter| self.send_letter(to, letter)) {
@@ -104,8 +105,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         self.send(to, message);
     }
 
-    /// Send a letter to each of these members, unless they have more than `LETTERS_BYTES` together.
-    /// Returns whether they were sent.
+    /// Send a letter to each of these members, unless the letters have more than `LETTERS_BYTES`
+    /// together. Returns whether all were sent.
     fn send_letters(&mut self, to: &[I], message: &Message<I>) -> bool {
         let letter = Letter::new(self.me, message).map(Letter::at_once);
         let Some(letter) = letter.filter(|one| one.body.len() * to.len() <= LETTERS_BYTES) else {

@@ -18,7 +18,7 @@ use super::{
 struct ArrivalReport {
     key: Key,
     digest: Digest,
-    /// The milliseconds that its caller still has.
+    /// The milliseconds that its caller gave in all; 0 if that time is nearly over.
     left: u64,
     value: Value,
 }
@@ -51,9 +51,9 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
                             let frames = frames.into_iter();
                             out.extend(frames.map(|(to, frame)| Effect::Frame { to, frame }));
                         }
-                        // The letter is dropped here, as if it were lost. Its sender gets no answer,
-                        // or the member that waits for this answer asks again. Repeated messages go
-                        // by the relay too.
+                        // The letter is dropped here, as if it were lost. If it is a question, its
+                        // sender gets no answer and asks again; if it is an answer, the member that
+                        // waits for it asks again. Repeated messages go by the relay too.
                         Step::NoWay => {}
                     }
                 }
@@ -221,7 +221,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         });
     }
 
-    /// Handle a message that brings the terms of its operation, which is opened if it is unknown.
+    /// Handle a message that brings the terms of its operation. An unknown operation is opened.
     fn about(
         &mut self,
         from: I,

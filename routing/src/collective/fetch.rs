@@ -20,7 +20,7 @@ const DOUBLINGS: (u32, u32) = (4, 8);
 /// For this many tries only the members that should hold a value are asked; afterwards all members
 /// in turn.
 const PATIENT_TRIES: u32 = 8;
-/// The most pieces that one question is answered with.
+/// The most pieces that answer one question.
 const MAX_PIECES: usize = 256;
 
 impl<I: Id + Serialize> Instance<I> {

@@ -16,14 +16,15 @@ use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
 
-/// A long value counts once this many members hold it.
+/// A long value counts once this many members hold it, its owner included, or all members that are
+/// there if they are fewer.
 pub(super) const HOLDERS: usize = 3;
 
 /// A member that has come, with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Arrival {
     pub(super) value: Value,
-    /// The time that its caller gave, by its own word.
+    /// The time that its caller gave, as the member says.
     pub(super) time: Duration,
     /// The places of the members that hold the value, if it is a long one.
     pub(super) holders: BTreeSet<u32>,
@@ -53,7 +54,8 @@ pub(super) struct Instance<I> {
     pub(super) progress: BTreeSet<u32>,
     /// The places of the members that this one has told of its arrival.
     pub(super) informed: BTreeSet<u32>,
-    /// The time of a member that has come is nearly over, as far as this member has heard.
+    /// The time that a caller of some arrived member gave is nearly over, as far as this member has
+    /// heard.
     pub(super) is_closed: bool,
     pub(super) acceptor: Acceptor<Proposal>,
     pub(super) poll: Option<Poll<Proposal>>,
@@ -115,14 +117,14 @@ impl<I: Id> Instance<I> {
         self.terms.members.get(place as usize).copied()
     }
 
-    /// All other members that are not gone.
+    /// All other members that can be asked now: not down, not left, and in the epoch.
     pub(super) fn others<'a>(&'a self, gone: &'a Gone<I>) -> impl Iterator<Item = (u32, I)> + 'a {
         let all = (0..).zip(self.terms.members.iter().copied());
         all.filter(move |(place, member)| *place != self.me && !gone.is_away(*member))
     }
 
-    /// The place of the coordinator: the first member that is not gone. This member itself is never
-    /// gone.
+    /// The place of the coordinator: of the members that can be asked now, the first in the order
+    /// of [`Terms::coordinators`]. This member itself always counts.
     pub(super) fn coordinator(&self, gone: &Gone<I>) -> u32 {
         self.coordinators(gone).next().unwrap_or(self.me)
     }
@@ -138,7 +140,8 @@ impl<I: Id> Instance<I> {
     }
 
     /// The places of the members that are told of this one's arrival: the coordinator, or, for a
-    /// long value, as many members as have to hold it until it counts.
+    /// long value, the first other members in the order of coordination, so many that the value
+    /// counts once they hold it.
     pub(super) fn listeners(&self, value: &Value, gone: &Gone<I>) -> BTreeSet<u32> {
         let others = self.coordinators(gone).filter(|place| *place != self.me);
         match value {
@@ -221,7 +224,8 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// Whether it is time to propose.
+    /// Whether it is time to propose: no member is waited for any more, or waiting makes no
+    /// difference.
     pub(super) fn is_ready(&self, gone: &Gone<I>) -> bool {
         if self.is_closed {
             return true;

@@ -1,4 +1,4 @@
-//! One member in all its operations: callers, timers, and who is there.
+//! One member in all its operations: callers, timers, and which members are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -204,7 +204,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         });
     }
 
-    /// The deadline of a caller has come: it gets what this member knows by now.
+    /// The deadline of a caller has come: the caller gets what this member knows by now.
     fn on_deadline(&mut self, call: u64, out: &mut Vec<Effect<I>>) {
         let Some(key) = self.calls.remove(&call) else {
             return;

@@ -1,5 +1,6 @@
 //! The messages of collective operations between members. They travel as messages of the relay,
-//! which goes round dead members and repeats lost ones.
+//! which goes round dead members and repeats lost messages. Short ones go over the links of the
+//! graph first ([`super::Frame`]).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -70,7 +71,7 @@ pub enum Message<I> {
         key: Key,
         /// The digest of its terms.
         digest: Digest,
-        /// The places of these members: first and last place of each row without a gap.
+        /// The places of these members: first and last place of each run without a gap.
         arrived: Vec<(u32, u32)>,
     },
     /// A question to all members: promise to vote in no smaller ballot.
@@ -213,12 +214,12 @@ pub enum Message<I> {
 /// Why a member takes no part in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OperationRefusal {
-    /// It has forgotten this generation and all earlier ones, up to `floor`.
+    /// The member has forgotten this generation, and all others up to `floor`.
     TooOld {
-        /// The greatest generation that it has forgotten.
+        /// The greatest generation that the member has forgotten.
         floor: u64,
     },
-    /// It has no room for another name.
+    /// The member has no room for another name, or for another generation of this one.
     Full,
 }
 

@@ -8,13 +8,15 @@
 //!   callers ◀─────────────── outcome ◀───── values fetched, if they are long
 //! ```
 //!
-//! A majority of all listed members votes for each outcome, so no two members ever report
-//! different ones as agreed ([`voting`], [`lives`]). Members are named by identity, not by
-//! rank: a new epoch changes nothing here.
+//! A member *has come* once a caller at it has joined the operation. A majority of all listed
+//! members votes for each outcome, so no two members report different ones as agreed ([`voting`]);
+//! [`lives`] names the two exceptions. Members are named by identity, not by rank, so an operation
+//! goes on through new epochs.
 //!
-//! Not here: how messages travel (the relay carries them by name), clocks, user functions.
-//! A store of keys and values for rendezvous would be another machine beside this one, on
-//! [`voting`] and [`lives`]: its operations are decided one by one in the same way.
+//! Short messages go over the links of the graph first (`tree`). Not here: how the others travel
+//! (the relay carries them by name), clocks, user functions. A store of keys and values for
+//! rendezvous would be another machine beside this one, on [`voting`] and [`lives`]: its operations
+//! are decided one by one in the same way.
 
 mod arrivals;
 mod ballots;
@@ -68,8 +70,8 @@ pub struct Config {
     /// How many bytes all operations hold together. Full: operations without a caller here are
     /// forgotten, oldest first; if that is not enough, callers get [`CallError::Busy`].
     pub max_bytes: usize,
-    /// Whether short messages go over the links of the graph first, unsigned and in the names of
-    /// other members; see [`Frame`].
+    /// Whether short messages go over the links of the graph first; see [`Frame`]. On these ways a
+    /// member passes on the messages of others, unsigned.
     pub takes_quick_ways: bool,
 }
 
@@ -103,7 +105,7 @@ impl Default for Config {
 pub enum Timer {
     /// The deadline of the caller with this number has come.
     Deadline(u64),
-    /// The time of a member that has come is nearly over.
+    /// The time that the caller of an arrived member gave is nearly over.
     Close {
         /// The serial number of the operation.
         serial: u64,
@@ -114,17 +116,19 @@ pub enum Timer {
     Retry(u64),
     /// Tell progress to the members that have come to the operation with this serial number.
     Progress(u64),
-    /// Pass on the letters that wait at this member for others of their row.
+    /// Pass on the letters that wait at this member for others of their row (see [`Letter`]).
     Flush,
 }
 
 impl Timer {
+    /// How long after the first arrival progress is first told.
     const FIRST_PROGRESS: Duration = Duration::from_secs(1);
     /// How long a letter waits for others of its row. A guess: well below what callers notice, and
     /// longer than the time between the calls of members that call together. If it is too short,
     /// members pass on more frames; if too long, an operation with a missing member is slower by it
     /// at each step.
     const HOLD: Duration = Duration::from_millis(2);
+    /// The time between two reports of progress.
     const NEXT_PROGRESS: Duration = Duration::from_secs(5);
 }
 
@@ -137,7 +141,7 @@ pub struct Call<I> {
     pub terms: Terms<I>,
     /// The value that this member brings.
     pub value: Bytes,
-    /// The time until the outcome is wanted at the latest.
+    /// The time, from the call, after which the caller gets an outcome at the latest.
     pub time: Duration,
 }
 

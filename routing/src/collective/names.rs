@@ -92,8 +92,8 @@ impl<I: Id> Names<I> {
         open.map(|instance| instance.terms.key.clone()).collect()
     }
 
-    /// The operations that list `member` and in which this member has promised, voted, or learnt
-    /// the outcome.
+    /// The operations that list `member` and in which this member has promised, voted, started a
+    /// ballot, or learnt the outcome.
     pub(super) fn touched_with(&self, member: I) -> impl Iterator<Item = Key> + '_ {
         let touched = self.all().filter(|instance| {
             !instance.acceptor.is_untouched() || instance.has_polled || instance.decided.is_some()
@@ -102,8 +102,8 @@ impl<I: Id> Names<I> {
         with.map(|instance| instance.terms.key.clone())
     }
 
-    /// Close an operation that was called by mistake, if nobody here has voted in it or waits for
-    /// it.
+    /// Close an operation that was called by mistake, if this member has neither voted nor started
+    /// a ballot in it and no caller here waits for it.
     pub(super) fn close_if_untouched(&mut self, key: &Key) {
         let is_untouched = |instance: &Instance<I>| {
             instance.acceptor.is_untouched() && !instance.has_polled && instance.calls.is_empty()
@@ -166,8 +166,8 @@ impl<I: Id> Names<I> {
         }
     }
 
-    /// Forget the first generation of a name. Returns false if it must stay, because a caller waits
-    /// for it or it is `kept`; then all later ones stay too.
+    /// Forget the smallest generation of a name. Returns false if it must stay, because a caller
+    /// waits for it or it is `kept`; then all later ones stay too.
     fn forget_oldest_of(&mut self, name: &Name, kept: Option<&Key>) -> bool {
         let Some(named) = self.names.get_mut(name) else {
             return false;

@@ -18,11 +18,12 @@ use super::{Call, Message};
 pub struct Outcome<I> {
     /// The key of the operation.
     pub key: Key,
-    /// Whether a majority of the listed members has accepted this outcome. Then no member ever
-    /// hears of another one as agreed. If not, the deadline came first, and the outcome is what
-    /// this member knows by itself.
+    /// Whether a majority of the listed members has accepted this outcome, and its values for this
+    /// member are here. Then no member hears of another outcome as agreed. If not, the deadline
+    /// came first, and the outcome is what this member knows by itself.
     pub agreed: bool,
-    /// The end of the operation, if that is agreed.
+    /// The end of the operation, once a majority has accepted one, even if the values for this
+    /// member are still missing.
     pub end: Option<End>,
     /// The members that have come, in the order of the list.
     pub arrived: Vec<I>,
@@ -74,7 +75,7 @@ pub struct OperationState<I> {
     pub key: Key,
     /// The verb of the operation.
     pub verb: &'static str,
-    /// How many callers here wait for it.
+    /// How many callers here wait for the operation.
     pub callers: usize,
     /// Whether the operation is decided.
     pub is_decided: bool,
@@ -262,7 +263,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// A member was lost. Another one may have to coordinate, and the lost one is not waited for.
+    /// A member was lost. Another one may have to coordinate, and perhaps no further member is
+    /// waited for.
     pub(super) fn on_loss(&mut self, ctx: &mut Ctx<'_, I>) {
         self.arrive(ctx, false);
         self.tell_what_is_held(ctx);

@@ -1,4 +1,5 @@
-//! Proposals, which members vote on: who has come with which value, and who is missing and why.
+//! Proposals, which members vote on: the members that have come with their values, and the missing
+//! ones with the reasons.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum Class {
     /// The member was called down.
     Dead,
-    /// It was not called down, but had not come when the time was over.
+    /// The member was not called down, but had not come when the time was over.
     Late,
     /// The member has said goodbye.
     Left,
-    /// It had come, but too few members held its value.
+    /// The member had come, but too few members held its long value.
     Lost,
 }
 

@@ -58,7 +58,7 @@ pub enum ReduceError {
 }
 
 impl Op {
-    /// Combine `other` into `all`. The values in `all` come before it in the list of members.
+    /// Combine `other` into `all`. The values in `all` come before `other` in the list of members.
     pub fn combine(&self, all: &mut [u8], other: &[u8]) -> Result<(), ReduceError> {
         let Self::Numbers(operator, number) = self else {
             return Err(ReduceError::User);

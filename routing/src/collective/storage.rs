@@ -51,7 +51,7 @@ impl Partial {
 pub(super) struct Piece {
     /// The length of the whole value, as the sender has it.
     pub(super) size: u64,
-    /// The first byte of the piece in the value.
+    /// The place of the piece's first byte in the value.
     pub(super) offset: u64,
     pub(super) bytes: Bytes,
 }
@@ -125,7 +125,7 @@ impl Storage {
     /// kept only by [`Storage::put`].
     ///
     /// If members name different sizes, the member that was asked last is believed, and the value
-    /// is fetched again from the beginning. So one that lies spoils no more than its own turn.
+    /// is fetched again from the beginning. So a member that lies spoils no more than its own turn.
     pub(super) fn take(&mut self, source: u32, item: Item, piece: Piece) -> Option<Bytes> {
         let Piece {
             size,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reduce::Op;
 
-/// The name of a row of operations: 1 to [`Name::MAX_BYTES`] bytes of text without control
+/// The name of a series of operations: 1 to [`Name::MAX_BYTES`] bytes of text without control
 /// characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
@@ -66,7 +66,7 @@ impl fmt::Display for Name {
 /// The key of one operation: its name, and its number among the operations of that name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
-    /// The name of the row.
+    /// The name of the series.
     pub name: Name,
     /// The number of the operation. Later operations have greater ones.
     pub generation: u64,

@@ -6,9 +6,9 @@
 //!   down  0 ─▶ 4 [4,8) ─▶ 6 [6,8) ─▶ 7      each answers for an interval of distances
 //! ```
 //!
-//! A frame goes once, without an answer. If it is lost, its sender asks again through the relay,
-//! which loses nothing and goes round dead members. Frames go by the ranks of one epoch, and a
-//! member in another epoch drops them.
+//! A frame goes once, without an answer. If it is lost, the member that waits for an answer asks
+//! again through the relay, which repeats lost messages and goes round dead members. Frames go by
+//! the ranks of one epoch, and a member in another epoch drops them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,8 +25,9 @@ use crate::relay::View;
 
 /// The most bytes in a frame, approximately. Longer messages go by the relay.
 const FRAME_BYTES: usize = 32 << 10;
-/// The most letters in a frame up, and the most that wait at a member.
+/// The most letters in a frame up; more go in several frames.
 const LETTERS: usize = 256;
+/// The most letters that wait at a member. Full: a further one finds no way.
 const WAITING: usize = 4096;
 /// For how many rows of letters a member counts the letters that have passed. Full: the oldest row
 /// is forgotten, and its remaining letters wait for the timer.
@@ -47,7 +48,7 @@ pub enum Frame<I> {
     },
     /// A message to all members of an epoch.
     Down {
-        /// The epoch whose ranks it uses.
+        /// The epoch whose ranks the frame uses.
         epoch: Epoch<I>,
         /// The member that sends the message.
         origin: I,
@@ -63,7 +64,7 @@ pub enum Frame<I> {
 /// A letter: a message on its way up. Members on the way need not read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Letter<I> {
-    /// The member that sends it.
+    /// The member that sends the message.
     pub from: I,
     /// The row of the letter: one number for all letters of the same kind about one operation, of
     /// which each member sends one. Letters of one row to one receiver wait for each other; a
@@ -108,7 +109,7 @@ pub(super) fn message_of<I: DeserializeOwned>(body: &[u8]) -> Option<Message<I>>
 /// A row of letters, with its receiver.
 type Row<I> = (I, u64);
 
-/// This member's place in the graph, and the letters that wait here.
+/// This member's place in the graph, and the letters of all members that wait here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tree<I> {
     view: Option<View<I>>,
@@ -131,7 +132,8 @@ pub(super) enum Step<I> {
         /// Whether no letter waited before.
         is_first: bool,
     },
-    /// No way leads up from here: this member sends its own letters by the relay.
+    /// No way leads up from here, or no room is left: this member sends its own letters by the
+    /// relay, and drops those of others.
     NoWay,
 }
 
@@ -354,9 +356,9 @@ impl<I: Id> Tree<I> {
             .collect()
     }
 
-    /// The next member on the way up: the lowest bit of the distance is cleared. If that
-    /// member is gone or not linked, the step is the longest that does not go beyond the
-    /// receiver.
+    /// The next member on the way up: the lowest bit of the distance is cleared. If that member is
+    /// gone or not linked, the step is the longest one to a linked member that does not go beyond
+    /// the receiver.
     fn next_up(&self, to: I, gone: &Gone<I>) -> Option<I> {
         let view = self.view()?;
         let rank = *self.ranks.get(&to)?;
@@ -378,7 +380,7 @@ impl<I: Id> Tree<I> {
     }
 }
 
-/// A stretch of the members, by distance from an origin.
+/// An interval of the members, by distance from an origin, that this member answers for.
 #[derive(Clone, Copy)]
 struct Stretch {
     /// The rank of the origin.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct Ballot {
     /// 0 only for the attempt that needs no promises: see [`Ballot::first`].
     pub round: u32,
-    /// The place in the list of the member that attempts it.
+    /// The place in the list of the member that makes the attempt.
     pub proposer: u32,
     /// The life of that member, so that no two lives use the same ballot.
     pub boot: u64,

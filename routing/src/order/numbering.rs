@@ -11,8 +11,8 @@ use crate::topic::Topic;
 /// The next number of each stream.
 ///
 /// There are at most [`Numbering::MAX_STREAMS`] streams, with [`Numbering::MAX_NAMES`] destinations
-/// in all; streams with open messages may exceed these bounds. Full: the stream that was used
-/// longest ago is forgotten, if its last message is not open any more. When it is used again it is
+/// in all; streams with open messages may exceed these bounds. Full: of the streams whose last
+/// message is not open any more, the one used longest ago is forgotten. When it is used again it is
 /// another stream, which begins at 0. So no receiver misses a message that was never sent. There
 /// are two costs. No receiver learns of messages that were lost at the end of the forgotten stream.
 /// Its messages that are still on their way are not ordered with those of the new stream.
@@ -46,8 +46,8 @@ impl<I: Id> Numbering<I> {
         }
     }
 
-    /// The place of the next message on this topic to these destinations. It is not taken until
-    /// [`Numbering::number`] is called.
+    /// The place of the next message on this topic to these destinations. The place is not taken
+    /// until [`Numbering::number`] is called.
     pub(crate) fn next_of(&self, topic: &Topic, to: &Destination<I>) -> Order {
         let known = self.streams.get(&key_of(topic, to));
         known.map_or_else(|| self.first(), |stream| stream.next)

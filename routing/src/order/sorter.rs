@@ -16,10 +16,11 @@ pub struct Bounds {
     /// How many messages of all streams are held. Full: the oldest arrival goes out, with all
     /// earlier messages of its stream.
     pub messages: usize,
-    /// How many bytes the held messages have. A single message is held whatever its length.
+    /// How many bytes the held messages have together. A single message is held whatever its
+    /// length. Full: as `messages`.
     pub bytes: usize,
     /// How many streams are known, at least 1. Full: the stream that has been silent longest is
-    /// forgotten. If it goes on, it is treated as a new one.
+    /// forgotten, after its held messages went out. If it goes on, it is treated as a new one.
     pub streams: usize,
     /// How long a message is held while earlier ones are missing.
     pub time: Duration,
@@ -30,21 +31,21 @@ pub struct Bounds {
 pub struct Arrival<K> {
     /// The stream of the message.
     pub stream: K,
-    /// Its number in the stream.
+    /// The number of the message in the stream.
     pub number: u64,
     /// No earlier message of the stream is on its way any more. This is heeded only when the stream
     /// is new here: in a known stream a message that its origin keeps may still come.
     pub is_settled_before: bool,
-    /// How many bytes it counts in [`Bounds::bytes`].
+    /// How many bytes the message counts in [`Bounds::bytes`].
     pub bytes: usize,
 }
 
 /// A message that goes out in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sorted<T> {
-    /// How many messages are missing right before it. They were lost or will come late.
+    /// How many messages are missing right before this one. They were lost or will come late.
     pub missing: u64,
-    /// It comes after it was reported missing, or has the number of another message.
+    /// The message comes after it was reported missing, or has the number of another message.
     pub is_late: bool,
     /// The message itself.
     pub item: T,
@@ -57,7 +58,7 @@ pub struct Counts {
     pub gaps: u64,
     /// Messages that came late.
     pub late: u64,
-    /// Messages that went out early because too many were held.
+    /// How often messages of a stream went out early because too many messages or bytes were held.
     pub crowded: u64,
     /// Streams that were forgotten because there were too many.
     pub forgotten: u64,

@@ -35,9 +35,9 @@ pub enum Message<I> {
         errand: Errand<I>,
         /// Members that may not have delivered; at most [`Message::MAX_EXCEPTIONS`].
         exceptions: Vec<Exception<I>>,
-        /// How many re-delegations it needed.
+        /// How many re-delegations the errand needed.
         redelegated: u32,
-        /// Members from which a part was taken because they were dead or late. At most
+        /// Members from which a part was taken because they were dead or late, or refused. At most
         /// [`Message::MAX_REPLACED`]; more are not named.
         replaced: Vec<I>,
     },
@@ -54,8 +54,8 @@ pub enum Message<I> {
     Inquire {
         /// The errand in question.
         errand: Errand<I>,
-        /// The peer that is meant at the start of a range; `None` if it is for whichever peer
-        /// stands there.
+        /// The peer that is meant at the start of a range; `None` if the range is for whichever
+        /// peer stands there.
         name: Option<I>,
     },
     /// I am your child, or your neighbour in a ring, in the sibling tree of this epoch ([SFT06]
@@ -91,7 +91,7 @@ pub enum Message<I> {
 impl<I> Message<I> {
     /// The most exceptions that a done names one by one.
     pub const MAX_EXCEPTIONS: usize = 256;
-    /// The most hops that a done names as replaced.
+    /// The most members that a done names as replaced.
     pub const MAX_REPLACED: usize = 64;
     /// The most spans that custody names as pending.
     pub const MAX_PENDING: usize = 64;

@@ -9,9 +9,9 @@ named! {
     /// Whether a member that was not reached has refused, or may still have delivered.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum State {
-        /// It said no and did not deliver.
+        /// The member said no and did not deliver.
         Refused = "refused",
-        /// Nothing is known; it may have delivered.
+        /// Nothing is known; the member may have delivered.
         Unconfirmed = "unconfirmed",
     }
 }
@@ -20,31 +20,31 @@ named! {
     /// Why a member refused or is unconfirmed.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Reason {
-        /// A verdict says that it is down, or the newest epoch is without it.
+        /// A verdict says that the member is down, or the newest epoch is without it.
         Down = "down",
-        /// It has said goodbye.
+        /// The member has said goodbye.
         Left = "left",
-        /// No way to it was found.
+        /// No way to the member was found.
         NoRoute = "no-route",
         /// Sender and receiver have no epoch in common, or the epoch is gone.
         Epoch = "epoch",
         /// The deadline passed.
         Deadline = "deadline",
-        /// It is leaving and takes no new message in this life.
+        /// The member is leaving and takes no new message in this life.
         Draining = "draining",
-        /// Its payload bound is smaller than the payload.
+        /// The member's payload bound is smaller than the payload.
         TooLarge = "too-large",
-        /// The message is closed, or outside its duplicate window.
+        /// The message is closed, or outside the member's duplicate window.
         Window = "window",
-        /// It could not make sense of the packet.
+        /// The member could not make sense of the packet.
         Malformed = "malformed",
         /// There were more exceptions than a report holds.
         Summarised = "summarised",
-        /// It takes no packet without its origin's signature.
+        /// The member takes no packet without its origin's signature.
         Unsigned = "unsigned",
-        /// The origin's signature, or the certificate with it, is not good there.
+        /// The origin's signature, or the certificate with it, is not good at the member.
         Signature = "signature",
-        /// It has no room for the duplicate window of one more origin.
+        /// The member has no room for the duplicate window of one more origin.
         Full = "full",
     }
 }
@@ -54,11 +54,11 @@ named! {
     /// each member's node sends the answer.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Confirmation {
-        /// That its node has the message: the receipt says so, and nothing is answered.
+        /// The member's node has the message: the receipt says so, and nothing is answered.
         Relayed = "relayed",
-        /// Whether a subscriber there has been given it as well.
+        /// The member's node answers whether a subscriber there has been given the message as well.
         Delivered = "delivered",
-        /// What the application there answers.
+        /// The application at the member gives an answer of its own.
         Acknowledged = "acknowledged",
     }
 }
@@ -100,31 +100,31 @@ named! {
     /// Why a relay does not take custody.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum CustodyRefusal {
-        /// It has not heard of that epoch.
+        /// The refusing node has not heard of that epoch.
         EpochUnknown = "epoch-unknown",
-        /// It keeps that epoch no longer.
+        /// The node keeps that epoch no longer.
         EpochGone = "epoch-gone",
-        /// It does not hold that rank in that epoch.
+        /// The node does not hold that rank in that epoch.
         NotThatRank = "not-that-rank",
-        /// It answers for too much already; ask again later.
+        /// The node answers for too much already; ask again later.
         Busy = "busy",
-        /// It is leaving.
+        /// The node is leaving.
         Draining = "draining",
-        /// The payload is above its bound.
+        /// The payload is above the node's bound.
         TooLarge = "too-large",
         /// The message is closed or its sequence is outside the window.
         Window = "window",
         /// The header contradicts itself or an earlier copy.
         Malformed = "malformed",
-        /// It has no such errand (the answer to [`Message::Inquire`]).
+        /// The node has no such errand (the answer to [`Message::Inquire`]).
         Unknown = "unknown",
-        /// It holds that rank and is another peer than the one that is meant.
+        /// The node holds that rank and is another peer than the one that is meant.
         NotThatPeer = "not-that-peer",
-        /// It takes no packet without its origin's signature.
+        /// The node takes no packet without its origin's signature.
         Unsigned = "unsigned",
         /// The origin's signature, or the certificate with it, is not good here.
         Signature = "signature",
-        /// It has no room for the duplicate window of one more origin.
+        /// The node has no room for the duplicate window of one more origin.
         Full = "full",
     }
 }

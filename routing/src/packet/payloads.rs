@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The payloads of messages with consecutive sequences, end to end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Payloads {
-    /// The end of each payload but the last.
+    /// The end of each payload but the last, in bytes from the beginning of all.
     cuts: Vec<u32>,
     /// The bytes are no part of the serialised head. They follow it uncopied, see [`crate::wire`].
     #[serde(skip)]

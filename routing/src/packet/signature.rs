@@ -1,8 +1,9 @@
 //! The signature of an origin: which content it covers, and how it travels.
 //!
-//! It covers everything that no copy may change: the name of the first message, the number of
-//! messages and the end of each, topic, order, confirmation and bytes. It does not cover what
-//! changes on the way: epoch, strategy, round, part, ranks, names, `closed_below` and `is_kept`.
+//! The signature covers everything that no copy may change: the name of the first message, the
+//! number of messages and the end of each, topic, order, confirmation and bytes. It does not cover
+//! what changes on the way: epoch, strategy, round, part, ranks, names, `closed_below` and
+//! `is_kept`.
 //!
 //! Not here: keys, certificates and their judgement. The relay hands a signature on as it came.
 //! [`crate::Input::Unproven`] reports a copy whose signature is wrong.
@@ -20,7 +21,8 @@ use crate::order::Order;
 pub struct Signature(Bytes);
 
 impl Signature {
-    /// The longest signature. Even with the largest lists the head stays below its bound.
+    /// The longest signature, in bytes and with its certificate. Even with the largest lists the
+    /// head of a message stays below its bound.
     pub const MAX_BYTES: usize = 9 << 10;
 
     /// A signature of these bytes; `None` if they are too many or none.

@@ -8,57 +8,59 @@ use crate::router::Chosen;
 use crate::sibling_tree::Fanout;
 
 /// The bounds and times of a relay. All members of a cluster need the same `window`; the other
-/// values may differ.
+/// values may differ. The module [`crate::relay`] explains part, duty, delegate and custody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// The router that chooses the next hop of a routed part. A router over the sibling tree makes
-    /// this node hold the links of that tree, too.
+    /// The router that chooses the next hop of a routed part, which goes hop by hop to its members.
+    /// A router over the sibling tree makes this node hold the links of that tree, too.
     pub router: Chosen,
     /// How many children a full node of the sibling tree has, for the router. All members should
     /// have the same value, since the ends of a link must agree on it.
     pub fanout: Fanout,
-    /// How many messages an origin may have open, counted from its oldest open one, and how far a
-    /// receiver's duplicate window reaches. Full: the origin returns
+    /// How many sequences an origin may use from its oldest open message on, kept ones apart, and
+    /// how far a receiver's duplicate window reaches. Full: the origin returns
     /// [`super::PublishError::WindowFull`], and a receiver refuses a packet beyond it. A guess:
     /// sixteen messages in each of `max_open` packets.
     pub window: u64,
-    /// How many packets an origin may have open. Full: [`super::PublishError::WindowFull`]. A
-    /// guess: 64 origins with that many open packets exhaust `max_duties` of a node, and delegates
-    /// then answer *busy*. With long packets fewer origins exhaust `max_duty_bytes`.
+    /// How many packets an origin may have open, kept ones apart. Full:
+    /// [`super::PublishError::WindowFull`]. A guess: 64 origins with that many open packets exhaust
+    /// `max_duties` of a node, and delegates then answer *busy*. With long packets fewer origins
+    /// exhaust `max_duty_bytes`.
     pub max_open: usize,
-    /// The largest payload. A larger one is an error at its origin, and is refused by receivers.
+    /// The longest payload of one message, in bytes. A longer one is an error at its origin, and is
+    /// refused by receivers.
     pub payload_max: usize,
-    /// How long custody of a payload up to [`Config::SHORT_PAYLOAD`] is delayed. Done may come first and
-    /// makes custody superfluous. 0: custody is said at once. A guess: longer than most broadcasts
-    /// take, and much shorter than [`Config::CUSTODY_FLOOR`]. If it is too short, most messages cost one more
-    /// answer per part.
+    /// How long a node delays the answer *custody* for a payload up to [`Config::SHORT_PAYLOAD`].
+    /// The answer *done* may be ready first and makes custody superfluous. 0: custody is said at
+    /// once. A guess: longer than most broadcasts take, and much shorter than
+    /// [`Config::CUSTODY_FLOOR`]. If it is too short, most messages cost one more answer per part.
     pub custody_delay: Duration,
-    /// The least rate of a link, in bytes per second. The wait for custody of a copy includes the
-    /// transfer of that copy, and of those sent to the same peer before it, at this rate. A guess:
-    /// a quarter of 200 Mbit/s, since copies to several peers leave at once. If it is too high, a
-    /// part is given away too early, and it is sent twice with all that is behind it. 0: transfer
-    /// times do not count, and `peer_window` does not apply.
+    /// The assumed least rate of a link, in bytes per second. The wait for custody of a copy
+    /// includes the transfer of that copy, and of those sent to the same peer before it, at this
+    /// rate. A guess: a quarter of 200 Mbit/s, since copies to several peers leave at once. If the
+    /// rate is too high, a part is given away too early, and the part is sent twice with all that
+    /// is behind it. 0: transfer times do not count, and `peer_window` does not apply.
     pub custody_bytes_per_second: u32,
     /// How many bytes of copies may be on their way to one peer, until it answers. One copy always
     /// fits. Full: further copies wait in the relay. A guess: a link of 1 Gbit/s transfers as much
     /// in a sixtieth of a second. A smaller window leaves a fast link idle until answers come.
     pub peer_window: u64,
-    /// How many copies of scheduled broadcasts may be on their way to all peers together, until
-    /// they are answered. Copies to late peers do not count. Full: further copies wait in the
-    /// relay. Measured: fewer copies leave the uplink idle while answers wait behind the copies of
-    /// their senders. Many more copies fill the queues in front of the uplinks, and every hop takes
-    /// longer.
+    /// How many copies of scheduled broadcasts (strategy `circulant`) may be on their way to all
+    /// peers together, until they are answered. Copies to late peers do not count. Full: further
+    /// copies wait in the relay. Measured: fewer copies leave the uplink idle while answers wait
+    /// behind the copies of their senders. Many more copies fill the queues in front of the
+    /// uplinks, and every hop takes longer.
     pub uplink_copies: usize,
-    /// A timer that fires later than this shows that this process was paused. The wait then begins
-    /// again once, since the peer did not cause the delay.
+    /// A timer that fires more than this after its time shows that this process was paused. The
+    /// wait for the peer's answer then begins again once, since the peer did not cause the delay.
     pub pause: Duration,
-    /// How many further tries a hundred sends allow for routed parts that a hop found no way for.
-    /// Each re-issue of an own message allows one more. Used up: the part ends with *no route*, and
-    /// its origin issues it again later. An equal budget bounds how often the head of a part is
-    /// excepted as not found and the rest handed to the next rank. A guess: if it is too small,
-    /// reachable members wait for a re-issue.
+    /// How many further tries a hundred sent copies allow for routed parts that a hop found no way
+    /// for. Copies of routed parts do not count as sent. Each re-issue of an own message allows one
+    /// more. Used up: the part ends with *no route*, and its origin issues it again later. An equal
+    /// budget bounds how often the head of a part is excepted as not found and the rest handed to
+    /// the next rank. A guess: if it is too small, reachable members wait for a re-issue.
     pub search_percent: u32,
-    /// How many of these tries may happen at once. A guess.
+    /// How many of these tries may be saved up, and so happen at once. A guess.
     pub search_burst: u32,
     /// How many duties for others may be open. Full: a part is refused as *busy*, and its delegator
     /// hands it out itself. A part for this node alone is always taken.
@@ -96,13 +98,15 @@ pub struct Config {
     /// epoch are refused.
     pub hold: Duration,
     /// For how many origins a duplicate window is kept; at least twice `roster_max`, and more than
-    /// `max_duties`. Full: the least recently used origin gives way that is in neither roster and
-    /// has no open duty. If there is none, the copy is refused as *full*. Above `roster_max` every
-    /// origin counts as in neither roster, so that new origins are always let in. A repeated copy
-    /// of a forgotten origin's message would then be delivered again.
+    /// `max_duties`. Full: of the origins without an open duty here that are in neither roster, of
+    /// the newest epoch and the one before, the least recently used one gives way. An incomplete
+    /// roster counts as if it had all origins. If no origin can give way, the copy is refused as
+    /// *full*. Above `roster_max` every origin counts as in neither roster, so that new origins are
+    /// let in. A repeated copy of a forgotten origin's message would then be delivered again.
     pub max_origins: usize,
-    /// For how many peers a verdict and a pace are remembered. Full: a further verdict acts once,
-    /// and the wait for a further peer stays at [`Config::CUSTODY_FLOOR`].
+    /// For how many peers each of these is remembered: verdict, departure, silence, pace, and
+    /// window of copies. Full: a further verdict acts once, the wait for a further peer stays at
+    /// [`Config::CUSTODY_FLOOR`], and a further peer has no window.
     pub max_peers: usize,
     /// The largest population for which a roster is gathered. In a larger one receipts may name
     /// ranks only, and sending by id may fail.
@@ -111,12 +115,13 @@ pub struct Config {
     /// meanwhile. A guess: enough to get past a dozen silent members in a row. A longer wait would
     /// not help, since names that are unknown by then are not told any more.
     pub roster_wait: Duration,
-    /// How long a verdict has to stand before messages end without its peer. A guess: well above
-    /// the silence of a restart, and well below the grace in which a dead member's rank stays
-    /// vacant.
+    /// How long a verdict that a peer is down has to stand before messages end without this peer. A
+    /// guess: well above the silence of a restart, and well below the grace in which a dead
+    /// member's rank stays vacant.
     pub down_patience: Duration,
-    /// As `down_patience`, but while own messages find no room; at most `down_patience`. A guess:
-    /// above the silence of a quick restart. If it is shorter, a member that restarts is given up.
+    /// As `down_patience`, but while own messages find no room, and for messages with
+    /// [`super::Due::Soon`]; at most `down_patience`. A guess: above the silence of a quick
+    /// restart. If it is shorter, a member that restarts is given up.
     pub down_pressed: Duration,
     /// A bug that a test plants, to check that it is found.
     pub planted: Planted,
@@ -133,9 +138,10 @@ impl Config {
     /// eight times this. A guess: longer than an ordinary broadcast takes, since a shorter wait
     /// asks about parts that are still on their way.
     pub const INQUIRE_AFTER: Duration = Duration::from_millis(500);
-    /// How many re-delegations a hundred sends allow. Used up: the delegator waits and asks again.
+    /// How many re-delegations, which hand a late part to another peer, a hundred sent copies
+    /// allow. Used up: the delegator waits and asks again.
     pub const REDELEGATION_PERCENT: u32 = 10;
-    /// How many re-delegations may happen at once, beyond that share.
+    /// How many re-delegations may be saved up, and so happen at once.
     pub const REDELEGATION_BURST: u32 = 8;
     /// How many next hops a node tries for a routed part before it gives up. A guess: fewer tries
     /// may miss the only way that is left, more tries multiply the copies of a search.
@@ -157,7 +163,8 @@ impl Config {
     pub const MAX_DUTY_DELEGATIONS: usize = 1024;
     /// The first wait for a roster answer. It doubles with each attempt.
     pub const ROSTER_FIRST: Duration = Duration::from_millis(50);
-    /// The longest wait for a roster answer; a quarter of this until each finger was asked.
+    /// The longest wait for a roster answer; a quarter of this until each finger (neighbour in the
+    /// binomial graph) was asked.
     pub const ROSTER_CAP: Duration = Duration::from_secs(1);
     /// The first wait of the origin before it issues a message again. It doubles with each round.
     pub const REISSUE_FIRST: Duration = Duration::from_millis(100);

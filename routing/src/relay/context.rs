@@ -31,9 +31,9 @@ impl<I: Id> Context<'_, I> {
         self.out.send(to, Message::Refused { errand, reason });
     }
 
-    /// The reason not to hand any part to a peer; none if it may get one. There is a reason if a
-    /// verdict calls the peer down, or if the roster of the newest epoch is complete and does not
-    /// list it.
+    /// The reason not to hand any part to a peer; none if the peer may get one. There is a reason
+    /// if a verdict that is not doubtful calls the peer down, or if the roster of the newest epoch
+    /// is complete and does not list it.
     pub(super) fn absence(&self, peer: I) -> Option<Reason> {
         let roster = self.epochs.newest().map(|view| view.roster());
         let is_without =

@@ -3,10 +3,10 @@
 //! - A *duty* is one part of a message that this node answers for. It is open while delegates hold
 //!   some of the part ([`delegator`]). It is finished once each member of the part has delivered or
 //!   is an exception. Then each waiting delegator is told, and only the answer is remembered.
-//! - Duties go only clockwise as seen from the origin, and routed steps never return to a rank in
-//!   their transit list. So waiting is acyclic; and no node waits for room (`docs/relay.md`, *Why
-//!   waiting ends*).
-//! - A second copy of a message renews its duty, and is never a second duty.
+//! - Parts go only to higher positions in the order of their strategy, and routed steps never
+//!   return to a rank in their transit list (the ranks that the part has visited). So waiting is
+//!   acyclic; and no node waits for room (`docs/relay.md`, *Why waiting ends*).
+//! - A further copy with the same key ([`DutyKey`]) renews the duty, and makes no second one.
 //! - Open duties for others are bounded by number, parts and bytes. A part beyond these bounds is
 //!   refused as *busy*. A part for this node alone needs no room.
 //!
@@ -48,7 +48,8 @@ pub use slow_peers::SlowPeer;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Custody<I> {
     duties: Duties<I>,
-    /// Duties whose custody has not been said yet; at most `config.max_duties`.
+    /// The numbers of the duties for which the answer *custody* is delayed; at most
+    /// `config.max_duties`.
     unreported: Vec<u64>,
     delegator: Delegator<I>,
 }
@@ -134,7 +135,8 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// The timer of a delegation has fired, `late` after its time.
+    /// The timer of a delegation has fired, `late` after its time. Returns the state of the
+    /// delegate if it became down or silent by this.
     pub(super) fn on_delegation_timer(
         &mut self,
         number: u64,
@@ -173,14 +175,16 @@ impl<I: Id> Custody<I> {
             .on_round_trip(peer, time, config);
     }
 
-    /// A peer does not answer: take back what it holds of one duty, and go round it.
+    /// A peer does not answer: take back the late parts of one duty of which it has not taken
+    /// custody, and go round the peer.
     pub(super) fn go_round(&mut self, number: u64, peer: I, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.go_round_all(duty, peer, cx);
         });
     }
 
-    /// A peer is down or has left: hand on to others what it holds of one duty.
+    /// A peer is down or has left: except it, and hand on to others the rest of what it holds of
+    /// one duty.
     pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.bypass(duty, peer, why, cx);
@@ -197,7 +201,8 @@ impl<I: Id> Custody<I> {
         }
     }
 
-    /// The link to a peer works again: send what it has not answered now.
+    /// The link to a peer works again: send again at once the copies and offers that it has not
+    /// answered.
     pub(super) fn on_writable(&mut self, peer: I, cx: &mut Context<'_, I>) {
         for number in self.duties.open_numbers() {
             self.with_duty(number, cx, |delegator, duty, cx| {

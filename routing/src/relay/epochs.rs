@@ -16,17 +16,18 @@ pub(super) use view::EpochView;
 /// How long the previous epoch's roster is asked for in all: longer than its fingers are kept. It
 /// may never be complete, since a rank may have had no holder, and nobody needs its last names.
 const PREVIOUS_FOR: Duration = Duration::from_secs(12);
-/// How many former epochs are remembered, with this node's place in them. Their packets are refused
-/// at once. A copy by name that is for another place in such an epoch is refused, too. Older epochs
-/// count as unknown.
+/// How many former epochs are remembered, with this node's place in them. Packets of these epochs
+/// are refused at once. A later copy by name is refused, too, if it says that this node stood at
+/// another rank in such an epoch. Older epochs count as unknown.
 const MAX_GONE: usize = 8;
 
 /// The changes that a new view made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change<I> {
-    /// The view belongs to another epoch than the former newest one.
+    /// The view has another placement than the former newest one: another epoch, or a new numbering
+    /// of the same epoch.
     pub(super) is_new_epoch: bool,
-    /// The epoch that is no longer kept.
+    /// The epoch that is no longer kept, if one gave way.
     pub(super) gone: Option<Epoch<I>>,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct Epochs<I> {
     newest: Option<EpochView<I>>,
     previous: Option<EpochView<I>>,
     gone: VecDeque<Placement<I>>,
-    /// The wait until rosters are asked for again, and how often the newest was asked for without
-    /// success.
+    /// `wait` is the wait until rosters are asked for again; `attempt` is how often in a row the
+    /// newest roster was asked for without success.
     wait: Duration,
     attempt: u32,
     /// How long and how often the previous epoch's roster was asked for, with or without success.
@@ -151,7 +152,8 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Ask for the missing names of the newest roster, beginning with the shortest wait.
+    /// Ask for the missing names of the newest roster, and for a limited time of the previous one,
+    /// beginning with the shortest wait.
     pub(super) fn ask_roster(&mut self, out: &mut Effects<I>) {
         self.wait = Config::ROSTER_FIRST;
         self.attempt = 0;
@@ -215,8 +217,8 @@ impl<I: Id> Epochs<I> {
         }
     }
 
-    /// Take in an answer of a finger. Returns whether it completed its roster, or an error if it
-    /// was rejected.
+    /// Take in an answer of a finger. Returns whether it completed the roster of its epoch, or an
+    /// error if it was rejected.
     pub(super) fn on_roster_tell(
         &mut self,
         from: I,

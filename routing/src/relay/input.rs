@@ -38,7 +38,7 @@ pub enum Input<I> {
     Unproven {
         /// The peer that sent it.
         from: I,
-        /// The errand of the copy.
+        /// The errand of the copy: the part of which message this node was asked to answer for.
         errand: Errand<I>,
         /// The fault: [`CustodyRefusal::Unsigned`] or [`CustodyRefusal::Signature`].
         reason: CustodyRefusal,
@@ -47,21 +47,24 @@ pub enum Input<I> {
     Timer {
         /// Which timer fired.
         timer: Timer,
-        /// The delay of the timer, which is long after this process was paused.
+        /// How long after its time the timer fired. More than
+        /// [`Config::pause`](super::Config::pause) shows that this process was paused.
         late: Duration,
     },
-    /// A verdict says that this peer is down. When the verdict expires or is cancelled, its issuer
-    /// sends [`Input::PeerUp`]. A message from the peer cancels it too.
+    /// A verdict: the overlay says that this peer is down. The host sends [`Input::PeerUp`] when
+    /// the verdict expires or is withdrawn. A message from the peer ends the verdict, too.
     PeerDown(I),
-    /// This peer has said goodbye, in a signed message. Until [`Input::PeerUp`], no message that is
-    /// accepted is meant for it, and no message waits for it.
+    /// This peer has said goodbye, in a signed message. Until [`Input::PeerUp`] or another
+    /// [`Input::PeerDown`], only messages that are accepted with [`Due::Kept`](super::Due::Kept)
+    /// are meant for it, and no other message waits for it.
     PeerLeft(I),
     /// The verdict on this peer is withdrawn, because there was contact or it expired. This input
     /// also follows when a link to the peer comes up. The peer may run as a new process by then,
     /// which knows nothing of the parts that the former one answered for.
     PeerUp(I),
-    /// The link to this peer is up or writable again. Copies and questions that it has not answered
-    /// are sent again now, and not at their timers.
+    /// The link to this peer is up or writable again. Copies, and offers of a copy, that the peer
+    /// has not answered are sent again now, and not at their timers. Questions about parts in its
+    /// custody wait for their timers.
     Writable(I),
     /// The smoothed round-trip time of the link to a peer, as measured by the transport. Without
     /// this input the relay learns from late custody alone, beginning at [`Config::CUSTODY_FLOOR`](super::Config::CUSTODY_FLOOR).
@@ -76,18 +79,19 @@ pub enum Input<I> {
 /// A timer of the relay; arming an equal one replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// Custody, done or an answer to a question is late for a part that was handed out.
+    /// A part that was handed out is late: *custody*, *done* or the answer to a question is
+    /// missing, or the copy is still held.
     Delegation {
-        /// The duty that the part belongs to.
+        /// The number of the duty that the part belongs to.
         duty: u64,
-        /// The delegation of that duty.
+        /// The number of the delegation, which is this handed-out part of the duty.
         delegation: u64,
     },
     /// The packet with this number was held for its unknown epoch for long enough.
     Held(u64),
-    /// Custody of short messages that are not done yet has to be said now.
+    /// The delayed answer *custody* has to be sent now for short messages that are not done yet.
     Custody,
-    /// Missing rosters are asked for again.
+    /// Missing names of the rosters are asked for again.
     Roster,
     /// Own broadcasts have waited for a complete roster for long enough.
     Waiting,

@@ -5,14 +5,14 @@ use binomesh_overlay::{Id, Placement};
 use super::{Parts, Relay, RelayStats, SlowPeer};
 use crate::roster::Roster;
 
-/// The bytes that wait in one place of a relay, and their bound.
+/// The bytes that one store of a relay holds, and their bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Which place: `duties`, `messages`, `kept` or `unknown-epoch`.
+    /// Which store: `duties`, `messages`, `kept` or `unknown-epoch`.
     pub name: &'static str,
-    /// Bytes that wait in this place.
+    /// Bytes that the store holds.
     pub bytes: usize,
-    /// The most bytes that may wait in it.
+    /// The most bytes that the store may hold.
     pub bound: usize,
 }
 
@@ -27,7 +27,8 @@ impl<I: Id> Relay<I> {
         self.peers.gone()
     }
 
-    /// Whether `peer` has left and no message that is accepted now is meant for it.
+    /// Whether `peer` has left, so that a message that is accepted now is meant for it only if it
+    /// is to be kept ([`super::Due::Kept`]).
     pub fn is_absent(&self, peer: I) -> bool {
         self.peers.is_absent(peer)
     }
@@ -46,7 +47,7 @@ impl<I: Id> Relay<I> {
         self.peers.is_lost_to(peer, true) || roster.is_some_and(|it| it.rank_of(peer).is_none())
     }
 
-    /// At most `most` peers that keep parts or copies waiting, the slowest first.
+    /// At most `most` peers whose answers are late or for which copies are held, the slowest first.
     pub fn slow_peers(&self, most: usize) -> Vec<SlowPeer<I>> {
         self.parts.custody.slow_peers(most)
     }
@@ -87,7 +88,7 @@ impl<I: Id> Relay<I> {
         self.stats = RelayStats::default();
     }
 
-    /// The bytes in four places: duties for others, open own messages, those among these that may
+    /// The bytes in four stores: duties for others, open own messages, those among these that may
     /// be kept for absent members, and packets of an unknown epoch.
     pub fn memory(&self) -> [Memory; 4] {
         let memory = |name, bytes, bound| Memory { name, bytes, bound };

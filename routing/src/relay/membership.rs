@@ -74,7 +74,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// The newest roster is complete.
+    /// The newest roster is complete: greet the neighbours in the sibling tree, and take parts of
+    /// older epochs away from peers that are no members any more.
     fn on_all_known(&mut self, out: &mut Effects<I>) {
         self.work(out, |parts, cx| parts.links.greet_all(cx));
         self.bypass_departed(out);
@@ -93,8 +94,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// Hand on the parts of delegates that the newest roster does not list. They have left, even if
-    /// no verdict said so.
+    /// In the duties of older epochs, hand on the parts of delegates that the newest roster does
+    /// not list. These peers are no members any more, even if no verdict said so.
     fn bypass_departed(&mut self, out: &mut Effects<I>) {
         self.stats.losses += 1;
         if let Some(newest) = self.epochs.newest() {
@@ -188,7 +189,8 @@ impl<I: Id> Relay<I> {
         }
     }
 
-    /// The link to a peer works again.
+    /// The link to a peer works again: send again at once the copies and offers that it has not
+    /// answered.
     pub(super) fn on_writable(&mut self, peer: I, out: &mut Effects<I>) {
         self.on_answer(peer, out);
         self.work(out, |parts, cx| parts.custody.on_writable(peer, cx));

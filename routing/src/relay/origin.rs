@@ -2,8 +2,8 @@
 //! receipt.
 //!
 //! - A message is accepted when there is room for it. A broadcast may wait for a complete roster
-//!   (`roster_wait`). Then it goes out in *rounds*. Each round is a duty of this node, in the
-//!   newest epoch.
+//!   (`roster_wait`). Then the message goes out in *rounds*: the first for all its members, later
+//!   ones for those not yet confirmed. Each round is a duty of this node, in the newest epoch.
 //! - A message is issued again to the members that a round could not confirm, at their present
 //!   places. The waits between rounds double.
 //! - A message ends when each member is reached or settled, or at its deadline. It has exactly one
@@ -70,7 +70,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// A life of this peer is over: ask the next one about all that the former one refused.
+    /// A life of this peer is over: forget which messages it refused, so that its next life is
+    /// asked.
     pub(super) fn recall_refused(&mut self, peer: I, epochs: &Epochs<I>) {
         self.open.recall_refused(peer, epochs);
     }
@@ -121,7 +122,8 @@ impl<I: Id> Origin<I> {
     }
 }
 
-/// Whether a message can be issued again now.
+/// Whether a message can be issued again now: it does not wait for a roster, and no round of it is
+/// open.
 fn is_between_rounds<I: Id>(message: &OpenMessage<I>, custody: &Custody<I>) -> bool {
     !message.awaits_roster && !custody.is_open(message.id)
 }

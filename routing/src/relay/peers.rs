@@ -1,7 +1,7 @@
 //! The state of each peer: called down, leaving, or silent towards this node.
 //!
-//! - A peer *under a verdict* is down, says the overlay. A new epoch makes the verdict doubtful:
-//!   the peer is tried again.
+//! - The overlay says of a peer *under a verdict* that it is down. A new epoch makes the verdict
+//!   doubtful: the peer is tried again.
 //! - A peer that *drains* takes no new message in this life. One that is *gone* has said goodbye,
 //!   and no message waits for it.
 //! - A *silent* peer is under no verdict and leaves many copies or questions of this node
@@ -54,7 +54,8 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// A peer is called down. If that is news, its patience begins.
+    /// A peer is called down. If there was no verdict, the timer is armed that counts how long the
+    /// new one stands: the *patience* of messages with this peer.
     pub(super) fn call_down(&mut self, peer: I, config: &Config, out: &mut Effects<I>) {
         if let Some(number) = self.verdicts.give(peer, config.max_peers) {
             out.arm(Timer::Patience(number), first_patience(config));
@@ -81,7 +82,8 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// A verdict has stood for one more part of the patience. Returns whether it still exists.
+    /// The timer of a verdict has fired: the verdict has stood for `down_pressed`, or for all of
+    /// `down_patience`. Returns whether it still exists.
     pub(super) fn on_patience_timer(
         &mut self,
         number: u64,
@@ -95,8 +97,8 @@ impl<I: Id> Peers<I> {
         age.is_some()
     }
 
-    /// A member has been draining for one more part of the patience. Returns whether it still
-    /// drains.
+    /// The timer of a draining member has fired: it has been draining for `down_pressed`, or for
+    /// all of `down_patience`. Returns whether it still drains.
     pub(super) fn on_drain_timer(
         &mut self,
         number: u64,
@@ -110,7 +112,7 @@ impl<I: Id> Peers<I> {
         age.is_some()
     }
 
-    /// A peer is up, perhaps in its next life. Returns whether it was leaving.
+    /// A peer is up, perhaps in its next life. Returns whether it was draining or had left.
     pub(super) fn on_return(&mut self, peer: I, out: &mut Effects<I>) -> bool {
         let departure = self.departures.withdraw(peer);
         if let Some(Some(number)) = departure {
@@ -156,14 +158,14 @@ impl<I: Id> Peers<I> {
     /// A new epoch has come, so verdicts become doubtful. A peer that the census counts now may be
     /// back, and have contact with others alone. Without the doubt a message would wait for ever
     /// for contact with a member that has no reason to talk to this node. A goodbye stands. The new
-    /// epoch may be older than it, as for a node that was started again or joins a greater tree,
-    /// and word of a return goes to all nodes.
+    /// epoch may be older than the goodbye, as for a node that was started again or joins a greater
+    /// tree, and word of a return goes to all nodes.
     pub(super) fn doubt_verdicts(&mut self, roster: Option<&Roster<I>>, out: &mut Effects<I>) {
         let departures = &self.departures;
         self.verdicts.doubt_all(|peer| departures.is_gone(peer));
         if !roster.is_some_and(Roster::is_tracked) {
             // Without a roster this node never learns that a peer is no member any more, and
-            // verdicts must not pile up. Goodbyes expire.
+            // verdicts must not pile up. Goodbyes stay: the overlay lets them expire.
             let gone = self.verdicts.retain(|peer| departures.is_gone(peer));
             gone.into_iter()
                 .for_each(|number| out.disarm(Timer::Patience(number)));
@@ -172,8 +174,8 @@ impl<I: Id> Peers<I> {
         }
     }
 
-    /// All members are known: forget all other peers, but keep goodbyes. An epoch without a peer
-    /// that said goodbye may be that of an island, which ends.
+    /// All members are known: forget the verdicts and the draining of all other peers, but keep
+    /// goodbyes. An epoch without a peer that said goodbye may be that of an island, which ends.
     pub(super) fn retain_members(&mut self, roster: &Roster<I>, out: &mut Effects<I>) {
         let is_member = |peer| roster.rank_of(peer).is_some();
         let departures = &self.departures;
@@ -230,7 +232,8 @@ impl<I: Id> Peers<I> {
         self.departures.was_gone(peer, sequence) && self.verdicts.is_down(peer)
     }
 
-    /// Whether a peer has left, and no message that is accepted now is meant for it.
+    /// Whether a peer has left, so that a message that is accepted now is meant for it only if it
+    /// is to be kept.
     pub(super) fn is_absent(&self, peer: I) -> bool {
         self.departures.is_gone(peer) && self.verdicts.is_down(peer)
     }
@@ -248,7 +251,8 @@ impl<I: Id> Peers<I> {
         self.is_lost(peer) || is_soon && self.verdicts.has_stood(peer, Age::Firm)
     }
 
-    /// Whether a peer has been draining for so long that no message waits for it any more.
+    /// Whether a peer has left, or has been draining for so long that no message waits for it any
+    /// more.
     pub(super) fn is_drained(&self, peer: I) -> bool {
         self.departures.has_stood(peer, self.patient_age())
     }

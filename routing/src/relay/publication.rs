@@ -11,27 +11,28 @@ use crate::strategy::Strategy;
 pub struct Publish<I> {
     /// The topic of the message.
     pub topic: Topic,
-    /// The user's bytes.
+    /// The user's bytes: of one message, or of several.
     pub payloads: Payloads,
-    /// The members that it is for.
+    /// The members that the message is for.
     pub destination: Destination<I>,
-    /// The order in which the first round goes to all members. Later rounds, and messages to some
-    /// members, go by [`Strategy::Binomial`].
+    /// The order in which the first round, which issues the message, goes to all members. Later
+    /// rounds, for members that were not reached, and messages to some members go by
+    /// [`Strategy::Binomial`].
     pub strategy: Strategy,
     /// The time by which the receipt is wanted, and the members it waits for.
     pub due: Due<I>,
     /// The confirmation that each member is asked for.
     pub confirmation: Confirmation,
-    /// Whether receivers may put it in order. An ordered message has a number among those on its
-    /// topic to the same destinations.
+    /// Whether receivers may put the message in order. An ordered message has a number among the
+    /// ordered messages on its topic to the same destinations.
     pub is_ordered: bool,
 }
 
 /// When a message's receipt comes at the latest, and which members it waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Due<I> {
-    /// Wait for each unreached member until it is no member any more, or has been called down for
-    /// `down_patience`; for `down_pressed` while own messages find no room.
+    /// Wait for each unreached member until it is no member any more, has said goodbye, or has been
+    /// called down for `down_patience`; for `down_pressed` while own messages find no room.
     #[default]
     Settled,
     /// As `Settled`, but the receipt comes after this time at the latest.
@@ -117,7 +118,7 @@ pub enum PublishError<I> {
     /// A destination has said goodbye, and the message is not to be kept for its return.
     #[error("{0:?} has left")]
     HasLeft(I),
-    /// A destination's rank is not known, because not all ranks are (yet).
+    /// A destination's rank is not known yet, or two destinations claim the same rank.
     #[error("the rank of {0:?} is not known yet")]
     RosterIncomplete(I),
     /// The message was to be signed, and the key has failed.

@@ -54,8 +54,8 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// A link connects this node to the life `boot` of `peer`: greater boots of that peer do not
-    /// count any more.
+    /// A link connects this node to the life `boot` of `peer`: greater boots of that peer that were
+    /// noted before are forgotten.
     pub(super) fn meet(&mut self, peer: I, boot: u64) {
         self.windows.meet(peer, boot);
     }
@@ -78,7 +78,8 @@ impl<I: Id> Receiver<I> {
         let reason = match novelty {
             Novelty::Outside => Some(CustodyRefusal::Window),
             Novelty::Full => Some(CustodyRefusal::Full),
-            // A delivery is never denied, even while this node drains.
+            // Only a new message is refused here. A message that was delivered is confirmed even
+            // while this node drains.
             Novelty::New if cx.is_draining => Some(CustodyRefusal::Draining),
             Novelty::New | Novelty::Delivered => None,
         };
@@ -88,8 +89,8 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// Judge whether the messages of a packet are new. Its mark may close earlier messages of its
-    /// origin.
+    /// Judge whether the messages of a packet are new. The mark that the packet carries may close
+    /// earlier messages of its origin.
     fn judge(
         &mut self,
         from: I,
@@ -166,8 +167,8 @@ impl<I: Id> Receiver<I> {
         }
     }
 
-    /// A copy has come that its origin has not signed as required. Nothing of it is noted, but its
-    /// sender is told.
+    /// A copy has come that its origin has not signed as required. Nothing of the copy is noted,
+    /// but its sender is told.
     pub(super) fn on_unproven(
         &self,
         from: I,
@@ -175,7 +176,8 @@ impl<I: Id> Receiver<I> {
         reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
-        // A delivery is never denied.
+        // A refusal for lack of a good signature would deny a delivery that has happened;
+        // `Malformed` leaves it open.
         let reason = if self.windows.has_delivered(errand.id) {
             CustodyRefusal::Malformed
         } else {

@@ -7,7 +7,7 @@ use crate::packet::CustodyRefusal;
 pub struct RelayStats {
     /// Own messages that were accepted.
     pub published: u64,
-    /// Own messages that were not accepted because the window was full.
+    /// Publications, each of one packet, that were not accepted because the window was full.
     pub window_full: u64,
     /// Own broadcasts that waited for a complete roster.
     pub waited: u64,
@@ -21,11 +21,13 @@ pub struct RelayStats {
     pub packets_sent: u64,
     /// Copies that waited until earlier copies to the same peer were answered, or for their turn.
     pub held_back: u64,
-    /// Copies sent again to the same peer, and questions whether a copy has arrived.
+    /// Copies sent again to the same peer, and repeated offers of a copy, which ask whether one has
+    /// arrived.
     pub retries: u64,
     /// Late parts that were handed to another peer, or that were routed round their delegate.
     pub redelegations: u64,
-    /// Late parts that had to wait because the budget was used up.
+    /// Late parts that had to wait because the budget was used up, or their duty had handed on too
+    /// many parts.
     pub over_budget: u64,
     /// Searches for another hop that ended because the search budget was used up.
     pub over_search: u64,
@@ -48,9 +50,10 @@ pub struct RelayStats {
     pub excused: u64,
     /// Copies with a turn that were sent out of turn, because too many were waiting.
     pub unpaced: u64,
-    /// How often a peer may have become one that no message waits for.
+    /// How often the set of peers that no message waits for may have grown.
     pub losses: u64,
-    /// Own messages that were not accepted because the room for kept messages was full.
+    /// Publications, each of one packet, that were not accepted because the room for kept messages
+    /// was full.
     pub kept_full: u64,
     /// Streams of ordered own messages whose numbering was forgotten for lack of room.
     pub streams_forgotten: u64,
@@ -58,8 +61,8 @@ pub struct RelayStats {
     pub receipts: u64,
     /// How often two exceptions of a duty became one, because there were too many.
     pub summarised: u64,
-    /// Refusals that a delegate reported of another member, and that the origin checks with that
-    /// member.
+    /// Refusals that a delegate reported of another member, and that count as *unconfirmed* until
+    /// the origin has asked that member itself.
     pub refusals_checked: u64,
     /// How often an origin's own packet took back hearsay about its boot or mark.
     pub hearsay_undone: u64,
@@ -84,11 +87,11 @@ pub struct RelayStats {
     pub delegations: usize,
     /// Gauge: bytes of payloads, names and signatures that open duties for others hold.
     pub duty_bytes: usize,
-    /// Gauge: own messages that are kept for absent members.
+    /// Gauge: own messages that are kept for absent members; those of one packet count as one.
     pub kept_messages: usize,
-    /// Gauge: open own messages, kept ones included.
+    /// Gauge: open own messages, kept ones included; those of one packet count as one.
     pub open_messages: usize,
-    /// Gauge: open own messages that wait for a complete roster.
+    /// Gauge: open own messages that wait for a complete roster; those of one packet count as one.
     pub waiting_messages: usize,
     /// Gauge: bytes of payloads and signatures that open own messages hold.
     pub message_bytes: usize,

@@ -27,7 +27,8 @@ impl<I: Id> TreeLinks<I> {
         }
     }
 
-    /// The newest roster is complete: hold the links of its tree, and no others.
+    /// The newest roster is complete: hold the links of its epoch's tree, and drop those of an
+    /// earlier tree.
     pub(super) fn greet_all(&mut self, cx: &mut Context<'_, I>) {
         if cx.config.router.get().links() != Links::SiblingTree {
             return;
@@ -74,9 +75,9 @@ impl<I: Id> TreeLinks<I> {
         }
     }
 
-    /// Count a peer that claims to be a neighbour in the tree. Its hello changes nothing else: its
-    /// sender holds the link, and a rank is looked up where it is needed. A hello that does not fit
-    /// comes from a liar, or from a node with another fanout.
+    /// Count the hello of a peer that claims to be a neighbour in the tree. A hello changes nothing
+    /// else: its sender holds the link, and a rank is looked up where it is needed. A hello that
+    /// does not fit comes from a liar, or from a node with another fanout.
     pub(super) fn on_hello(
         &self,
         from: I,

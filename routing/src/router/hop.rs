@@ -17,9 +17,9 @@ pub enum Reserve {
 /// The next hop of a packet, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hop {
-    /// It goes on to this neighbour.
+    /// The packet goes on to this neighbour.
     Forward(Rank),
-    /// It goes back to the sender of its first visit.
+    /// The packet goes back to the node that first sent it here.
     Back(Rank),
     /// The packet is at one of its destinations, which is struck off. Ask again for the others.
     Arrived,
@@ -39,8 +39,8 @@ pub enum Hop {
 /// A router that goes back by its own choice leaves neighbours untried. If the way back ends at the
 /// start, everything is tried once more without that choice, and the leg ends within 4(N − 1) hops.
 ///
-/// `is_live` is asked only about the chosen neighbour. If a hop fails, the sender finds that out,
-/// notes the dead rank in the header and chooses again.
+/// `is_live` is asked only about the node that would get the packet next. If a hop fails, the
+/// sender finds that out, notes the dead rank in the header and chooses again.
 pub fn choose_hop(
     router: &(impl Router + ?Sized),
     shape: &SiblingTree,

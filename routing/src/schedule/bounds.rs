@@ -24,9 +24,9 @@ use super::search::exhaustion;
 use super::search::scatter::{Ways, least_steps};
 use super::topology::Node;
 
-/// How many sets of nodes of each kind are looked at, one node's more or less. They take some 60 MB
-/// where there are 1,024 nodes. Guess: with fewer sets the bound may be lower, so that an optimal
-/// schedule is not known to be optimal.
+/// About how many sets of nodes of each kind are looked at; all sets around the last node are still
+/// added. They take some 60 MB where there are 1,024 nodes. Guess: with fewer sets the bound may be
+/// lower, so that an optimal schedule is not known to be optimal.
 const REGIONS_MAX: usize = 1 << 14;
 
 /// A number of steps below which no schedule exists; at least 1.
@@ -170,7 +170,8 @@ fn regions(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> Vec<Vec<bool
     sets.into_iter().collect()
 }
 
-/// Steps until every message from outside has entered a set of nodes once.
+/// Steps until every message from outside a set of nodes has entered the set once; 0 if no receiver
+/// is in it.
 fn entering(problem: &Problem, inside: &[bool]) -> usize {
     let is_wanted = problem.receivers().iter().any(|node| inside[*node]);
     let outside = problem.senders().iter().filter(|node| !inside[**node]);

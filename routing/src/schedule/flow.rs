@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 /// A network under construction, then with a flow.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Network {
-    /// For each node the edges that leave it, in both directions.
+    /// For each node the edges that leave it, those against the direction of an added edge
+    /// included.
     edges_of: Vec<Vec<usize>>,
     /// The end of each edge. Edges e and e ^ 1 are the two directions of one.
     ends: Vec<usize>,
@@ -59,8 +60,8 @@ impl Network {
         Some(raised)
     }
 
-    /// The hops of each node from the start, over edges that can take more flow. `None` if they do
-    /// not lead to the end.
+    /// The hops of each node from the start, over edges that can take more flow. `None` if these
+    /// edges do not lead to the end.
     fn levels(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut levels = vec![usize::MAX; self.edges_of.len()];
         levels[from] = 0;

@@ -196,7 +196,8 @@ impl Topology {
         self.is_faulty.get(node).copied().unwrap_or(true)
     }
 
-    /// Whether each of its links has one direction only.
+    /// Whether the graph is directed: a link may have one direction only, and a fault takes away
+    /// one direction only.
     pub const fn is_directed(&self) -> bool {
         self.is_directed
     }

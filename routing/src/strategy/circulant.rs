@@ -101,8 +101,8 @@ impl Trees {
     }
 
     /// As [`Trees::of`], but the ranks at the distances `lost` clockwise of the origin, in
-    /// ascending order, hand nothing on. To derive them takes some 2 ms for 1,024 members and 0.1
-    /// ms for 64. A member can cause that with each of its blocks.
+    /// ascending order, hand nothing on. To derive such trees takes some 2 ms for 1,024 members and
+    /// 0.1 ms for 64. A member can cause that work with each of its blocks.
     pub(super) fn without(population: u32, lost: Vec<u32>) -> Option<Arc<Self>> {
         static KNOWN: Mutex<Known<(u32, Vec<u32>)>> = Mutex::new(Known::new());
         let all = Self::of(population)?;
@@ -122,8 +122,9 @@ impl Trees {
         let phase = schedule.skips().len();
         let receipts = (1..population).map(|rank| schedule.receipts(rank));
         let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
-        // `is_it` tells which of the blocks that a rank gets in a phase goes down this tree. From
-        // the round in which it comes follow its sender and how late it is.
+        // `is_it` tells which of the blocks that a rank gets in a phase goes down this tree. The
+        // round in which that block comes gives its sender, and how many rounds after its first one
+        // it comes.
         let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
             let mut arcs = Vec::with_capacity(receipts.len());
             for (rank, blocks) in (1..).zip(&receipts) {
@@ -153,7 +154,8 @@ impl Trees {
 }
 
 impl Tree {
-    /// The tree with these arcs: from which rank, to which rank, and in which round.
+    /// The tree with these arcs: sender, receiver and round, with ranks counted clockwise from the
+    /// origin.
     fn of(population: u32, arcs: &[(u32, u32, i64)]) -> Option<Self> {
         let mut children: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for (from, to, round) in arcs {

@@ -32,17 +32,17 @@ named! {
     /// data.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Choice {
-        /// The best for what is sent: messages go by `binomial`, files as `push` says.
+        /// The best one for the data: messages go by `binomial`, files as `push` says.
         Auto = "auto",
-        /// Over the fingers of the binomial graph: no link is needed besides.
+        /// Each member hands parts to its fingers in the binomial graph: no link is needed besides.
         Binomial = "binomial",
-        /// From rank 0 down the sibling tree.
+        /// Down the sibling tree: the origin serves its own subtree, and rank 0 the rest.
         SiblingTree = "sibling-tree",
-        /// As `binomial`, and each passes it on to all its neighbours: members agree
-        /// even if the sender dies. Dear.
+        /// As `binomial`, and each member passes the message on to all its neighbours: members
+        /// agree even if the sender dies. This costs many messages.
         Flood = "flood",
-        /// Each to the next one: for much data where the uplinks are the limit, and few
-        /// members.
+        /// Each member sends to the next one: for much data where the uplinks are the limit, and
+        /// few members.
         Chain = "chain",
         /// For much data where the uplinks are the limit: each message takes another way, so
         /// that every uplink is busy all the time. Up to 1,024 members; above that `binomial`.
@@ -92,16 +92,17 @@ pub enum Strategy {
     /// Ranges of ranks over the clockwise fingers, [`super::binomial`].
     #[default]
     Binomial,
-    /// From rank 0 down the sibling tree of [SFT06], [`super::sibling_tree`].
+    /// Down the sibling tree of [SFT06], [`super::sibling_tree`]: the origin hands its own subtree
+    /// to its children, and all else to rank 0.
     SiblingTree {
         /// The children of a full node; see [`Fanout::new`].
         fanout: u32,
     },
-    /// As `Binomial`, and each member that receives it for the first time also sends it to all its
-    /// neighbours in the binomial graph, [`super::flood`].
+    /// As `Binomial`, and each member that receives the message for the first time also sends it to
+    /// all its neighbours in the binomial graph, [`super::flood`].
     Flood,
-    /// Clockwise, each member to the next one, N − 1 deep. Every node sends one copy, so where the
-    /// uplinks are the limit a row of many messages takes as long as over one link.
+    /// Clockwise from each member to the next one, N − 1 deep. Every node sends one copy, so where
+    /// the uplinks are the limit a row of many messages takes as long as over one link.
     Chain,
     /// For a row of blocks: each takes another way over the links of the binomial graph, so that
     /// every node sends and receives one block at a time, without pauses. n blocks come to N
@@ -125,7 +126,8 @@ pub enum Strategy {
 pub struct Lost([Option<u16>; Lost::MAX]);
 
 impl Lost {
-    /// How many ranks fit. In place of a further lost rank, its parent in the tree sends.
+    /// How many ranks fit. In place of a further lost rank, its parent in the tree sends to its
+    /// children.
     pub const MAX: usize = 4;
 
     /// The lowest of these ranks, at most [`Lost::MAX`].
@@ -157,7 +159,8 @@ impl Strategy {
         Self::Circulant { left, lost }
     }
 
-    /// The same strategy, in which these ranks hand nothing on if it supports that.
+    /// The same strategy, in which these ranks hand nothing on. Only `Circulant` supports that;
+    /// others stay as they are.
     pub fn without(self, ranks: impl IntoIterator<Item = Rank>) -> Self {
         match self {
             Self::Circulant { left, .. } => Self::Circulant {
@@ -350,8 +353,8 @@ impl Layout {
         kin.all(|other| other != head)
     }
 
-    /// Cut a span at the children of `at`. The origin keeps the part below itself, and the root
-    /// gets the rest.
+    /// Cut a span at the children of `at`. In the sibling tree the origin keeps the part below
+    /// itself, and the root gets the rest.
     fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
         let starts: Vec<u32> = match &self.order {
             MemberOrder::Ring | MemberOrder::Chain => return Vec::new(),

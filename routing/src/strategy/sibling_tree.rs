@@ -8,8 +8,9 @@
 //!   3 ─ 4 5 ─ 6
 //! ```
 //!
-//! The function is pure: it asks which ranks are alive, and [`crate::router`] finds the way round
-//! the dead ones.
+//! These functions are pure: they ask which ranks are alive, and [`crate::router`] finds the way
+//! round the dead ones. The relay uses [`heirs`] alone, through [`super::Layout`]; the others serve
+//! simulations of the paper.
 //!
 //! Departure: the paper encapsulates once, for grandchildren, so ranks below a dead grandchild get
 //! nothing. With [`Encapsulation::Recursive`] every destination that is lost on the way is replaced
@@ -53,8 +54,8 @@ pub fn sibling_tree(
     })
 }
 
-/// The destinations that replace a lost one. `generation` counts how often this was done to the
-/// packet before: 0 for a packet to a child or to the root.
+/// The destinations that replace a lost one. `generation` counts how often a destination of the
+/// packet was replaced before: 0 for a packet to a child or to the root.
 pub fn heirs(
     shape: &SiblingTree,
     lost: Rank,

@@ -11,9 +11,9 @@ use crate::runs::Runs;
 /// The progress of a delegation.
 ///
 /// ```text
-///              no, in time, or room on the link
+///                      no, in time
 ///   Offered ──────────────────────────────────▶ Sent ◀── no ── Asked
-///    ▲   └── no, late ──▶ Lacking ── timer ──────▲ │            ▲
+///    ▲   └── no, late ──▶ Lacking ─ timer/link ─▲ │            ▲
 ///    │                                             │    timer, or a new link
 ///    └─────────────── no answer in time ───────────┤            │
 ///                                                  └──▶ Custody ┘
@@ -25,10 +25,10 @@ pub(super) enum Phase {
     /// The peer was asked whether it has the message. If it says no, it is sent a copy.
     Offered,
     /// The peer said no after its timer had fired. An earlier copy, or the answer to it, may be as
-    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link has
-    /// room.
+    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link works
+    /// again.
     Lacking,
-    /// A copy was sent, or is held until its turn.
+    /// A copy was sent, or is held until there is room for it or its turn has come.
     Sent,
     /// The peer answers for the part.
     Custody,
@@ -82,9 +82,10 @@ pub(super) struct Delegation<I> {
     pub(super) copies: Copies,
     /// The members of the part that have not delivered yet, as far as known.
     pub(super) pending: Runs,
-    /// How often the part was sent, or asked about, in this phase.
+    /// Before custody: how often its answer was late. After custody: how often the delegate was
+    /// asked about the part.
     pub(super) attempts: u32,
-    /// The first wait for an answer, without the transfer time of the copy.
+    /// How long the first attempt waits for an answer, without the transfer time of the copy.
     pub(super) first_wait: Duration,
     /// How many questions about the part were unanswered in a row.
     pub(super) unanswered: u32,
@@ -98,8 +99,8 @@ pub(super) struct Delegation<I> {
     /// Of a routed part: the hops that were tried, this delegate included.
     pub(super) tried: Vec<I>,
     /// The count of answers when this delegation was last looked at: at its sending or by its
-    /// timer. For a held copy it counts the copies that it waits behind, for a sent one all copies
-    /// with a turn.
+    /// timer. For a held copy these are the answers to the copies that it waits behind; for a sent
+    /// one, the answers to all copies with a turn.
     pub(super) answers: u64,
     /// Of a copy with a turn: how many answers to other copies came since it was sent.
     pub(super) overtaken: u64,
@@ -110,7 +111,8 @@ pub(super) struct Delegation<I> {
 
 impl<I: Id> Delegation<I> {
     /// A new delegation of round 0, before its part was sent. A re-delegated part (`generation`
-    /// above 0) may have arrived by its first way already, or soon. So it is offered.
+    /// above 0) may have reached the delegate by its first way already, or may do so soon. So the
+    /// copy is offered first.
     pub(super) fn new(to: NextHop<I>, part: Part, generation: u32, first_wait: Duration) -> Self {
         Self {
             to: to.peer,
@@ -140,7 +142,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// The whole range that the peer was ever given with this delegation; empty for a routed part.
+    /// The whole range that the delegate was sent with this delegation; empty for a routed part.
     pub(super) fn given(&self) -> Span {
         match &self.part {
             Part::Range(span) => Span::new(span.start, self.sent_end),
@@ -148,7 +150,7 @@ impl<I: Id> Delegation<I> {
         }
     }
 
-    /// Whether its copy is held and goes as soon as its turn has come.
+    /// Whether the copy is held, and goes as soon as it has room or its turn.
     pub(super) fn is_waiting(&self) -> bool {
         self.phase == Phase::Sent && self.copies == Copies::Held
     }

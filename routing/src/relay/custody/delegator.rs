@@ -2,13 +2,14 @@
 //! range is its first rank. Its *heirs* are the smaller ranges that take its place when the head is
 //! lost.
 //!
-//! - Each part of a duty is either held by one delegate or an exception. So when a delegation ends,
-//!   its part is handed on again or excepted before the delegation is forgotten.
+//! - Each part of a duty is confirmed, or held by one delegate, or an exception. So when a
+//!   delegation ends unconfirmed, its part is handed on again or excepted before the delegation is
+//!   forgotten.
 //! - A late delegate keeps only its own copy, and the rest of its range goes to the next ranks
 //!   ([`lateness`](self)). `results` handles the answers of delegates.
 //! - `routes` reads from the tables which peers are on the way to a rank.
-//! - Further tries are paid for out of what copies have earned. So lateness alone does not multiply
-//!   itself.
+//! - Further tries are paid for from budgets that each sent copy fills a little. So lateness alone
+//!   does not multiply itself.
 
 mod lateness;
 mod results;
@@ -67,7 +68,8 @@ impl<I: Id> Delegator<I> {
         self.numbered
     }
 
-    /// Hand on a span behind this node, one part per finger inside it.
+    /// Hand on a span behind this node, one part for each member that the strategy has this node
+    /// send to: with `binomial` its fingers inside the span, and the first rank of the span.
     pub(super) fn assign(
         &mut self,
         duty: &mut Duty<I>,
@@ -85,8 +87,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The head of a span is lost or has no room: hand the ranks behind it to their next heads, and
-    /// not over the lost one.
+    /// The head of a span is lost or has no room: hand the ranks behind it to the next heads, and
+    /// route no part over the peer `lost`.
     pub(super) fn delegate_rest(
         &mut self,
         duty: &mut Duty<I>,

@@ -20,9 +20,9 @@ pub(super) struct Duties<I> {
     finished: BTreeSet<u64>,
     /// How many open duties are taken out.
     taken: usize,
-    /// How many open duties are for others.
+    /// How many open duties are for others, those that are taken out not counted.
     relayed: usize,
-    /// How many parts these have handed on.
+    /// How many parts these duties have handed on.
     delegations: usize,
     bytes: usize,
 }

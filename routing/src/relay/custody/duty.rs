@@ -18,10 +18,11 @@ use crate::relay::context::Context;
 use crate::runs::Runs;
 use crate::strategy::{Layout, Strategy};
 
-/// The key of a duty. A message has one duty per epoch for the range behind this node. It has one
-/// for each routed part of each giver, so that routed steps wait only on steps with a longer
-/// transit list. A range whose members are meant by name has one per round: another round may mean
-/// other members at the same distances, of which the former answers say nothing.
+/// The key of a duty. A message has one duty per epoch and strategy for the range behind this node.
+/// It has one for each routed part of each giver and round, so that routed steps wait only on steps
+/// with a longer transit list. A range whose members are meant by name has one duty per round:
+/// another round may mean other members at the same distances, of which the former answers say
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DutyKey<I> {
     pub(super) id: PacketId<I>,
@@ -83,7 +84,7 @@ pub(super) struct Duty<I> {
     /// The ranks of these members when the origin counted them, and the epoch of that count.
     pub(super) stood: BTreeMap<u32, Rank>,
     pub(super) stood_in: Option<Epoch<I>>,
-    /// The newest round that this duty served.
+    /// The newest round of the origin that this duty served.
     pub(super) round: u32,
     /// Of a range: this node's position in the order.
     pub(super) start: u32,
@@ -93,7 +94,8 @@ pub(super) struct Duty<I> {
     pub(super) exceptions: Exceptions<I>,
     /// The delegators that are told when the duty is done; at most `config.max_waiters`.
     pub(super) waiters: BTreeMap<I, Errand<I>>,
-    /// How many members were pending when the waiting delegators were last told.
+    /// How many members were pending when the waiting delegators were last told; `u32::MAX` before
+    /// that.
     pub(super) reported_pending: u32,
     pub(super) redelegated: u32,
     /// The peers from which parts were taken; at most [`Message::MAX_REPLACED`].

@@ -10,10 +10,10 @@ use crate::sibling_tree::SiblingTree;
 use crate::strategy;
 
 impl<I: Id> Custody<I> {
-    /// A message has come for the first time: send it to all neighbours. So it spreads even if the
-    /// origin and all nodes that answer for the neighbours die. Each neighbour answers for itself
-    /// alone, so no nodes wait in a circle. Without room for the duty the message is not passed on,
-    /// which is counted.
+    /// A message has come for the first time: send it to all neighbours in the binomial graph but
+    /// its sender and its origin. So it spreads even if the origin and all nodes that answer for
+    /// the neighbours die. Each neighbour answers for itself alone, so no nodes wait in a circle.
+    /// Without room for the duty the message is not passed on, which is counted.
     pub(in crate::relay) fn flood(&mut self, from: I, packet: &Packet<I>, cx: &mut Context<'_, I>) {
         let header = &packet.header;
         let key = DutyKey {

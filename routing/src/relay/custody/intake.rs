@@ -9,13 +9,13 @@ use crate::relay::Config;
 use crate::relay::Timer;
 use crate::relay::context::Context;
 
-/// The admission of a part: it may be taken, into this duty.
+/// The admission of a part: the part may be taken, into the duty with this key.
 #[derive(Debug)]
 pub(in crate::relay) struct Admission<I> {
     /// An existing duty that includes the part, or a smaller one.
     found: Option<u64>,
     key: DutyKey<I>,
-    /// The part is for this node alone, and a duty for more is open: it is done at once.
+    /// The part is for this node alone, and a duty for it is open: this part is done at once.
     is_done: bool,
 }
 
@@ -36,7 +36,7 @@ impl<I: Id> Custody<I> {
         let is_open = known.is_some_and(|duty| !duty.is_finished);
         let is_alone = is_for_one(errand);
         let has_room = match known.filter(|_| is_open) {
-            // Such a copy may bring more names, or the first signature.
+            // A copy for an open duty may bring more names, or the first signature.
             Some(duty) => {
                 let more = packet.bytes().saturating_sub(duty.bytes());
                 self.duties.may_grow(more, cx.config)
@@ -94,7 +94,7 @@ impl<I: Id> Custody<I> {
         let is_said_later = duty.delegations.is_empty()
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
-            // Otherwise the delegators that wait longer have been told another count.
+            // A count that is set was told to delegators that wait longer, and stays.
             if duty.reported_pending == u32::MAX {
                 duty.reported_pending = duty.pending_count();
             }

@@ -4,7 +4,8 @@
 //!   is sent when its turn comes ([`uplink`]). Until then the copy is held.
 //! - Each copy or question has one timer, armed for the time that its peer usually takes
 //!   ([`pace`]).
-//! - A second copy is never sent unasked: the peer is offered the copy (`offers`).
+//! - A second copy is offered first, and sent if the peer says that it has none (`offers`). After a
+//!   link has come up again, copies without an answer are sent again unasked.
 //! - Every copy sent earns a share of a further try for parts that are late or lost ([`budget`]).
 
 mod budget;
@@ -63,7 +64,7 @@ impl<I: Id> Sender<I> {
     }
 
     /// Send the first copy of a delegation, or offer it. The copy is sent now, or when there is
-    /// room on the way to its peer.
+    /// room on the way to its peer, or when its turn comes.
     pub(super) fn send_first(
         &mut self,
         duty: &mut Duty<I>,
@@ -123,8 +124,8 @@ impl<I: Id> Sender<I> {
         if let Some(handed) = duty.delegations.get(&delegation) {
             cx.stats.packets_sent += 1;
             self.redelegations.earn();
-            // The steps of a search earn no further one. Otherwise ranks that nobody holds would
-            // keep all nodes searching for each other.
+            // Copies of routed parts, which are steps of a search, earn no further step. Otherwise
+            // ranks that nobody holds would keep all nodes searching for each other.
             if matches!(handed.part, Part::Range(_)) {
                 self.searches.earn();
                 self.skips.earn();
@@ -260,7 +261,7 @@ impl<I: Id> Sender<I> {
         self.pace.on_round_trip(peer, time, config);
     }
 
-    /// Take a delegation back, with its timer.
+    /// Take a delegation out of its duty, and disarm its timer.
     pub(super) fn withdraw(
         &mut self,
         duty: &mut Duty<I>,

@@ -24,13 +24,14 @@ impl<I: Id> EpochView<I> {
         &self.roster
     }
 
-    /// The distance of a rank from this node.
+    /// The distance of a rank from this node, clockwise.
     pub(in crate::relay) fn distance_to(&self, rank: Rank) -> u32 {
         let placement = &self.view.placement;
         placement.rank.distance_to(rank, placement.population)
     }
 
-    /// All known fingers, with their ranks.
+    /// All known fingers, with their ranks. A finger is the peer 2^i ranks ahead of this node or
+    /// behind it, as this node's tables have it.
     pub(in crate::relay) fn fingers(&self) -> impl Iterator<Item = (Rank, I)> + '_ {
         let Placement {
             rank, population, ..
@@ -114,8 +115,9 @@ impl<I: Id> EpochView<I> {
         }
     }
 
-    /// The peer to send to for a rank: a finger, or the peer in the roster unless it is doubted. If
-    /// several peers claim the rank, the peer `meant` is preferred.
+    /// The peer to send to for a rank: a finger, or the peer in the roster unless that one is
+    /// doubted. After a denial of the rank there is none. If several peers claim the rank, the peer
+    /// `meant` is preferred.
     pub(in crate::relay) fn hop_at(&self, rank: Rank, meant: Option<I>) -> Option<I> {
         let claims = self.fingers().filter(|(at, _)| *at == rank);
         let claims = claims.filter(|_| !self.roster.is_denied(rank));
@@ -129,8 +131,7 @@ impl<I: Id> EpochView<I> {
         holders.find(|peer| Some(*peer) == meant).or(first)
     }
 
-    /// Doubt the peer at a rank if it is known by hearsay alone. Returns whether that is so, and
-    /// new.
+    /// Doubt the peer at a rank if it is known by hearsay alone. Returns whether the doubt is new.
     pub(in crate::relay) fn doubt_hearsay(&mut self, rank: Rank) -> bool {
         let is_hearsay = self.finger_at(rank).is_none() && !self.roster.is_doubted(rank);
         if is_hearsay {

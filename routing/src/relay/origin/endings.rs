@@ -27,8 +27,10 @@ impl<I: Id> Origin<I> {
     }
 
     /// Settle all outstanding members of a message if each is lost: it has left, or has been called
-    /// down for longer than `down_patience`, or than `down_pressed` under pressure. A message that
-    /// is to be kept is kept for them instead.
+    /// down or draining for longer than `down_patience`, or than `down_pressed` under pressure.
+    /// Once the wait between rounds is the longest, the word of a delegate is enough: that a member
+    /// without a known name has gone, or that a member drains or has no room. A message that is to
+    /// be kept is kept for these members instead.
     pub(super) fn give_up_the_lost(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         self.heed_names(sequence, cx);
         let Some(message) = self.open.get(sequence) else {
@@ -37,11 +39,11 @@ impl<I: Id> Origin<I> {
         if message.keeps {
             return self.keep_for_the_lost(sequence, cx);
         }
-        // This node has no verdict on a member without a known name. After the longest wait it
+        // This node has no verdict on a member without a known name. At the longest wait it
         // believes its delegates about such a member.
         let may_hear = message.wait >= Config::REISSUE_CAP;
-        // It does not if it knows better: a delegate may have spoken of an epoch without that
-        // member.
+        // This node does not believe them if it knows better: a delegate may have spoken of an
+        // epoch without that member.
         let newest = cx.epochs.newest();
         let is_back = |peer: I| {
             let is_member = newest.is_some_and(|newest| newest.rank_of(peer).is_some());
@@ -113,8 +115,9 @@ impl<I: Id> Origin<I> {
     }
 
     /// Names may have become known since the last round. A member that was given up for lack of its
-    /// name is tried again. A broadcast has no line for a member that had left when it was
-    /// accepted, unless it was to be kept for that member's next life.
+    /// name is tried again. The receipt of a broadcast has no line for a member that had left when
+    /// the broadcast was accepted, unless the broadcast was to be kept, and none for a member that
+    /// it spares.
     pub(super) fn heed_names(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         let Some(message) = self.open.get_mut(sequence) else {
             return;

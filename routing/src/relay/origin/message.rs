@@ -28,12 +28,12 @@ pub(super) struct OpenMessage<I> {
     pub(super) id: PacketId<I>,
     /// This broadcast waits for a complete roster; no member has it yet.
     pub(super) awaits_roster: bool,
-    /// The message gives up members that are called down after `down_pressed`.
+    /// The message gives up a member as soon as it has been called down for `down_pressed`.
     pub(super) is_soon: bool,
     /// The message is to be kept for absent members.
     pub(super) keeps: bool,
-    /// The message was accepted to be kept for absent members. So members that had left have a
-    /// line, even if the message is no longer to be kept.
+    /// The message was accepted to be kept for absent members. So members that had left have a line
+    /// in its receipt, even if the message is no longer to be kept.
     pub(super) lists_departed: bool,
     /// Only absent members are outstanding: the message is kept, and the mark has passed it.
     pub(super) is_kept: bool,
@@ -58,27 +58,33 @@ pub(super) struct OpenMessage<I> {
     /// Distances whose supposed holders said that they never stood there: the names of their
     /// members are unknown.
     misnamed: BTreeSet<u32>,
+    /// The distances of the peers that have a line in the receipt: members and awaited peers.
     expected: Runs,
-    /// The distances of members that had left when the message went out, or that it spares. They
-    /// have no line.
+    /// The distances of members that had left when the message was accepted, or that it spares.
+    /// They have no line in the receipt.
     excused: Runs,
-    /// The members that the message does not wait for; they are excused wherever they stand.
+    /// The members that the message does not wait for (`Destination::AllBut`); they are excused
+    /// wherever they stand.
     pub(super) spared: BTreeSet<I>,
     reached: Runs,
-    /// Members that are not tried again, since they refused or are lost.
+    /// Members that are not tried again, since they refused or are lost: by distance the peer, if
+    /// known, with its state and the reason.
     settled: BTreeMap<u32, (Option<I>, State, Reason)>,
-    /// The members that the last round could not confirm; bounded like the exceptions of a duty.
+    /// The members that the last round could not confirm. In a re-issue each has an entry of its
+    /// own; in a first round the entries are the exceptions of its duty.
     doubts: Vec<Exception<I>>,
-    /// The last re-issue: its distances in its epoch, each with the distance in the epoch of
-    /// acceptance.
+    /// Of the last re-issue: each member's distance in the epoch of that round, with its distance
+    /// in the epoch of acceptance.
     issued: BTreeMap<u32, u32>,
     issued_in: Option<Epoch<I>>,
-    /// Members that found no room in the last round and have had no turn yet.
+    /// The distances of members that found no room in the last round and have had no turn yet.
     postponed: BTreeSet<u32>,
-    /// Members to which no way was found while other members of the same part were not searched
-    /// for. They have no turn until the others had one. At most one entry for each member.
+    /// The distances of members to which no way was found while other members of the same part were
+    /// not searched for. They have no turn until the others had one. At most one entry for each
+    /// member.
     sought: BTreeSet<u32>,
-    /// The last round left members that were not searched for.
+    /// The last round left members that were not searched for, behind one to which no way was
+    /// found.
     are_hidden: bool,
     pub(super) round: u32,
     pub(super) wait: Duration,
@@ -102,7 +108,7 @@ pub(super) struct Saying {
 pub(super) struct Accepted<I> {
     pub(super) said: Saying,
     pub(super) signature: Option<Signature>,
-    /// The distances of the members that the message is for.
+    /// The distances of the members that the message is for, and of the awaited peers.
     pub(super) expected: Runs,
     /// Of a message to some members: the member that is meant at each distance.
     pub(super) names: BTreeMap<u32, I>,
@@ -188,8 +194,8 @@ impl<I: Id> OpenMessage<I> {
         outstanding
     }
 
-    /// Whether a round in this place names its members. Otherwise it is for the holders of their
-    /// ranks.
+    /// Whether a round that goes out while this node stands at `placement` names its members.
+    /// Otherwise the round is for the holders of their ranks.
     pub(super) fn is_by_name(&self, placement: &Placement<I>) -> bool {
         !self.names.is_empty() || *placement != self.accepted
     }
@@ -279,7 +285,7 @@ impl<I: Id> OpenMessage<I> {
     }
 
     /// Whether the present life of the member at a distance takes no copy. A life that drains
-    /// counts if the message need not wait for its end (`is_drained`).
+    /// counts only if `is_drained`: the message need not wait for the end of that life.
     pub(super) fn is_declined(&self, at: u32, is_drained: bool) -> bool {
         let says_no = |doubt: &Exception<I>| match doubt.reason {
             Reason::Draining => is_drained,

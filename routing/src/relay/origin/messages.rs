@@ -16,7 +16,8 @@ pub(super) struct OpenMessages<I> {
     messages: BTreeMap<u64, OpenMessage<I>>,
     /// The messages that are kept.
     kept: BTreeSet<u64>,
-    /// The messages to be kept that each peer has not got yet; it gets them one after the other.
+    /// By peer, the messages to be kept that it has not got yet; a peer gets them one after the
+    /// other.
     backlogs: BTreeMap<I, BTreeSet<u64>>,
     next: u64,
     bytes: usize,
@@ -111,7 +112,7 @@ impl<I: Id> OpenMessages<I> {
         self.pass_on(sequence, served)
     }
 
-    /// These peers no longer wait for a message. Returns the next message that each waits for.
+    /// The listed peers no longer wait for a message. Returns the next message that each waits for.
     fn pass_on(&mut self, sequence: u64, peers: impl IntoIterator<Item = I>) -> BTreeSet<u64> {
         let mut next = BTreeSet::new();
         for peer in peers {
@@ -202,7 +203,7 @@ impl<I: Id> OpenMessages<I> {
         }
     }
 
-    /// Members of this epoch have delivered.
+    /// The members at the distances `reached` in this epoch have delivered.
     pub(super) fn confirm(&mut self, id: PacketId<I>, epoch: Epoch<I>, reached: &Runs) {
         let message = self.messages.get_mut(&id.sequence);
         if let Some(message) = message.filter(|message| message.id == id) {

@@ -16,7 +16,8 @@ pub struct RankRun {
 /// A member that is not known to have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unreached<I> {
-    /// Its rank in the epoch of acceptance. `None` if it was awaited and no member.
+    /// The member's rank in the epoch of acceptance. `None` for a peer that was awaited and no
+    /// member.
     pub rank: Option<Rank>,
     /// The peer at that rank, if known.
     pub peer: Option<I>,
@@ -27,8 +28,8 @@ pub struct Unreached<I> {
 }
 
 /// The outcome of a message for the members of the epoch in which it was accepted. Each expected
-/// member is either reached or unreached. The origin, and members that had said goodbye to it, are
-/// not expected.
+/// member is either reached or unreached. Not expected are the origin, members that a broadcast
+/// spares, and members that had left when a broadcast was accepted that was not to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt<I> {
     /// The id of the message; of the first one, if several went in one packet.
@@ -54,8 +55,8 @@ pub struct Receipt<I> {
     pub unreached: Vec<Unreached<I>>,
     /// How many parts were handed to another peer on the way.
     pub redelegated: u32,
-    /// The peers from which parts were taken on the way, because they were dead, late or refused;
-    /// at most [`crate::packet::Message::MAX_REPLACED`].
+    /// The peers from which parts were taken on the way, because they were dead or late, or
+    /// refused; at most [`crate::packet::Message::MAX_REPLACED`].
     pub replaced: Vec<I>,
 }
 

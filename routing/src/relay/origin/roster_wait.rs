@@ -13,7 +13,8 @@ use crate::relay::context::Context;
 use crate::relay::custody::Custody;
 
 impl<I: Id> Origin<I> {
-    /// Whether the newest roster is incomplete and may yet become complete.
+    /// Whether broadcasts wait for the newest roster: it is incomplete, and may yet become complete
+    /// in time.
     pub(super) fn has_to_wait(&self, cx: &Context<'_, I>) -> bool {
         let roster = cx.epochs.newest().map(|view| view.roster());
         let may_grow = roster.is_some_and(|roster| roster.is_tracked() && !roster.is_complete());

@@ -22,7 +22,8 @@ struct Left<I> {
     here: Vec<(u32, u32)>,
     /// The names of these members by the second distance, if they are meant by name.
     names: BTreeMap<u32, I>,
-    /// The expected members that are no members any more, or cannot be found.
+    /// The expected members that are no members any more, or cannot be found: by the distance in
+    /// the epoch of acceptance, with the peer, if known, and the reason.
     gone: Vec<(u32, Option<I>, Reason)>,
     /// A member has to get an earlier kept message first.
     has_to_wait: bool,
@@ -49,7 +50,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// No member is there to issue the message to.
+    /// No member is left to issue the message to: end it if no line is outstanding, or try again
+    /// later.
     pub(super) fn end_unissued(
         &mut self,
         sequence: u64,
@@ -94,7 +96,7 @@ impl<I: Id> Origin<I> {
             message.replace(*peer);
         }
         message.end_round(end.epoch, &end.exceptions);
-        // The wait does not double for members that have had no turn yet.
+        // Members that have had no turn yet get it after the shortest wait.
         let wait = if message.has_postponed() {
             Config::REISSUE_FIRST
         } else {
@@ -106,7 +108,7 @@ impl<I: Id> Origin<I> {
     }
 
     /// Issue a message again to the outstanding members, at their places in the newest epoch. The
-    /// next wait is longer.
+    /// wait before the next re-issue is longer. While a round is open, nothing is issued.
     pub(in crate::relay) fn reissue(
         &mut self,
         sequence: u64,

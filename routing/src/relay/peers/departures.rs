@@ -24,7 +24,7 @@ enum Departure {
 }
 
 /// The members that are leaving or have left; at most `config.max_peers`. Each message finds out
-/// about further ones by itself.
+/// about further ones by itself, from their refusals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Departures<I> {
     peers: BTreeMap<I, Departure>,
@@ -60,8 +60,9 @@ impl<I: Id> Departures<I> {
         former.and_then(Departure::number)
     }
 
-    /// A peer is up after all, or in its next life. The outer value says whether it was leaving.
-    /// The inner one is the number of its timer, if it had one.
+    /// A peer is up after all, or in its next life. The outer value says whether the peer was
+    /// draining or had left. The inner one is the number of its timer, which a peer that had left
+    /// has none of.
     pub(super) fn withdraw(&mut self, peer: I) -> Option<Option<u64>> {
         self.peers.remove(&peer).map(Departure::number)
     }

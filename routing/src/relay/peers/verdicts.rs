@@ -2,8 +2,8 @@
 //!
 //! When a verdict has stood for `down_patience`, messages end without its peer; while own messages
 //! find no room, `down_pressed` is enough. A new epoch makes a verdict doubtful: the peer is tried
-//! again, since a peer that the census counts may be back. But messages wait for it no longer than
-//! before.
+//! again, since a peer that the census counts may be back. But its age counts on, so messages wait
+//! for the peer no longer than before.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct VerdictRecord {
 /// How long a verdict has stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Age {
-    /// The verdict is new: the peer may only have been started again.
+    /// The verdict is new: perhaps the peer is only being started again.
     New,
     /// The verdict has stood for `down_pressed`.
     Firm,
@@ -55,7 +55,7 @@ impl<I: Id> Verdicts<I> {
         }
     }
 
-    /// The peers under a verdict.
+    /// The peers under a verdict, doubtful or not.
     pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
         self.peers.keys().copied()
     }

@@ -7,8 +7,9 @@ use crate::relay::Config;
 
 /// Delivered sequences, as intervals: from a boot and a sequence to an end. At most `config.window`
 /// intervals, which is enough for two full windows if every other message is for other members.
-/// Beyond the bound the lowest interval is forgotten. Unless a node lies, the mark has passed it by
-/// then, and its messages are not taken again. Kept messages below its end are not taken any more.
+/// Beyond the bound an interval of another life is forgotten, or else the lowest one. Unless a node
+/// lies, the mark has passed that interval by then, and its messages are not taken again. Kept
+/// messages below its end are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct DeliveredSequences {
     intervals: BTreeMap<(u64, u64), u64>,
@@ -62,8 +63,8 @@ impl DeliveredSequences {
         }
     }
 
-    /// Forget one interval: of another life if there is one, else the lowest of this life. A life
-    /// that has lost its state may have the smaller boot.
+    /// Forget one interval: the highest if it is of another life than `boot`, else the lowest,
+    /// which may be of another life, too. A life that has lost its state may have the smaller boot.
     fn forget(&mut self, boot: u64) {
         let is_of_other = |((of, _), _): &(&(u64, u64), &u64)| *of != boot;
         let highest = self.intervals.last_key_value().filter(is_of_other);

@@ -9,13 +9,14 @@ use crate::packet::{Confirmation, Packet, PacketId, Payloads, Topic};
 /// origin, the origin's boot and the sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Delivery<I> {
-    /// The name of the packet's first message, with origin and sequence.
+    /// The name of the packet's first message, with origin and sequence. That message itself may
+    /// have been delivered before.
     pub first: PacketId<I>,
-    /// The confirmation that their origin asks of this node.
+    /// The confirmation that the origin of the messages asks of this node.
     pub confirmation: Confirmation,
     /// The topic of the messages.
     pub topic: Topic,
-    /// The place of the first message among those of its origin, if they are ordered.
+    /// The stream of the messages and the number of the first one in it, if they are ordered.
     order: Option<Order>,
     /// The origin kept the messages for this node, which was away or not yet a member.
     pub is_kept: bool,

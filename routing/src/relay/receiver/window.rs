@@ -1,9 +1,10 @@
 //! Duplicate windows: the messages of each origin that were delivered here.
 //!
-//! Every copy carries the boot and mark of its origin, and most copies come from other nodes
-//! (*hearsay*). Hearsay can only raise boot and mark, and a liar may raise them out of reach. So
-//! the origin's own packets count more, and take hearsay back. The transport decides which life an
-//! origin is in when it links the origin, whatever the numbers of its lives are.
+//! Every copy carries the boot of its origin (the number of its life) and its mark (the sequence
+//! below which it answers for no message). Most copies come from other nodes (*hearsay*). Hearsay
+//! can only raise boot and mark, and a liar may raise them out of reach. So the origin's own
+//! packets count more, and take hearsay back. The transport decides which life an origin is in when
+//! it links the origin, whatever the numbers of its lives are.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub(super) enum Novelty {
 struct Window {
     /// The newest boot and its mark, hearsay included.
     heard: (u64, u64),
-    /// The newest boot and its mark that the origin itself has told.
+    /// The latest boot and its mark that the origin itself has told.
     own: (u64, u64),
     /// The delivered messages, also below the mark. A mark goes back when hearsay is taken back,
     /// and no message may be delivered twice then.
@@ -46,7 +47,7 @@ pub(super) struct Claim {
     pub(super) closed_below: u64,
     /// The origin answers for this message, even below its mark.
     pub(super) is_kept: bool,
-    /// The node that says so.
+    /// Whether the origin itself sent the copy.
     pub(super) source: Source,
 }
 
@@ -74,8 +75,9 @@ impl<I: Id> Windows<I> {
         }
     }
 
-    /// A link connects this node to this life of an origin. A greater boot then does not count any
-    /// more, whether it was hearsay or belongs to a life that is over.
+    /// A link connects this node to this life of an origin. A greater boot that was noted before is
+    /// forgotten, whether it was hearsay or belongs to a life that is over. Later hearsay may bring
+    /// it again.
     pub(super) fn meet(&mut self, origin: I, boot: u64) {
         let Some(window) = self.windows.get_mut(&origin) else {
             return;
@@ -89,9 +91,9 @@ impl<I: Id> Windows<I> {
     }
 
     /// Judge a packet with `count` messages, and move the origin's boot and mark. A higher boot
-    /// begins with a new mark, and the origin's own packet replaces hearsay. The second value says
-    /// whether boot or mark went back. `may_go` says which origin may give way when there is no
-    /// room.
+    /// begins with a new mark, and the origin's own packet replaces hearsay. The second value of
+    /// the result says whether boot or mark went back. `may_go` says which origin may give way when
+    /// there is no room.
     pub(super) fn judge(
         &mut self,
         id: PacketId<I>,

@@ -28,8 +28,8 @@ use crate::sibling_tree::{Goal, Place, SiblingTree};
 /// The first step of a shortest path from one rank to another that enters none of the obstacles,
 /// and the length of that path. None if there is no path, or both ranks are the same.
 ///
-/// It looks at each rank a bounded number of times. If no obstacle is in the way it looks only at
-/// the ranks on the path, after it has filled a filter.
+/// The search looks at each rank a bounded number of times. If no obstacle is in the way, it looks
+/// only at the ranks on the path, after it has put all obstacles into a filter.
 pub fn first_hop(
     shape: &SiblingTree,
     from: Rank,
@@ -96,8 +96,8 @@ struct Search<'a> {
     seen: HashMap<u32, u16, BuildHasherDefault<Mix>>,
     /// All paths that were found so far.
     paths: Vec<Path>,
-    /// For each detour, the last path to be followed. The detour is by how much the path promises
-    /// to become longer than `least`.
+    /// For each detour, the path that was added last; it is followed next. The detour of a path is
+    /// by how much it promises to become longer than `least`.
     open: Vec<Option<u32>>,
     least: u32,
 }

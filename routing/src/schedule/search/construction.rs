@@ -50,7 +50,7 @@ impl Driver<'_> {
     }
 
     /// Broadcasts by construction: the circulant pattern and trees. Returns whether the user asked
-    /// for nothing else.
+    /// for one of these methods and it has found a schedule.
     pub(super) fn construct(&mut self) -> bool {
         let chosen = self.options.method;
         let (problem, goal) = (self.problem, self.goal as usize);
@@ -105,7 +105,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Try all broadcasts of a one-to-all broadcast problem, if they are few.
+    /// Look for a one-to-all broadcast in as many steps as the goal, by trying all largest sets.
     pub(super) fn exhaust(&mut self) {
         let is_broadcast = self.problem.request().collective == Collective::Oab;
         if !is_broadcast || self.is_done() {

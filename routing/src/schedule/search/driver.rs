@@ -16,7 +16,8 @@ use super::{Found, Method, NotFound, Options, Progress};
 /// Guess: a tenth of a second. With less patience early tries fail, with more a hopeless try takes
 /// long.
 const FIRST_PATIENCE: u64 = 1 << 23;
-/// As [`FIRST_PATIENCE`], for chromosomes. Each of them costs as much as many evaluations.
+/// How many chromosomes the first try of an evolutionary search evaluates; each later one has twice
+/// as many. A chromosome costs as much as many evaluations.
 pub(super) const FIRST_GENERATIONS: u64 = 1 << 14;
 /// How many groups of symmetries are tried per round.
 const GROUPS_PER_ROUND: usize = 3;
@@ -276,7 +277,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Search for a schedule in this many steps.
+    /// Search for a schedule in this many steps, and keep it if it is the best. Returns whether
+    /// there is one.
     pub(super) fn attempt(
         &mut self,
         method: Method,

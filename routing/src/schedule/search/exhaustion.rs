@@ -6,11 +6,10 @@
 //! told are tried, and no others: each smaller one is part of one of these, and the
 //! more nodes know the message, the more they can tell.
 //!
-//! It is used in two ways. For the lower bound, all steps but the last may use paths
-//! of any length. That makes a broadcast easier, so if even then there is none in so
-//! many steps, there is none with allowed paths. For finding a schedule, every step
-//! must use allowed paths only; then some largest sets cannot be told, smaller ones
-//! are not tried, and a schedule may be missed.
+//! This search is used in two ways. For the lower bound, all steps but the last may use paths of
+//! any length. That makes a broadcast easier, so if even then there is none in so many steps, there
+//! is none with allowed paths. For finding a schedule, every step must use allowed paths only; then
+//! some largest sets cannot be told, smaller ones are not tried, and a schedule may be missed.
 
 use binomesh_overlay::noise::Noise;
 
@@ -208,7 +207,8 @@ impl<'a> Spread<'a> {
             .map(|count| count as usize)
     }
 
-    /// Whether a channel leads away from one of these nodes, if only shortest paths are allowed.
+    /// Whether a channel may be used: any channel if longer paths are allowed, else one that leads
+    /// away from one of these nodes.
     fn is_onward(&self, told: &[Node], from: Node, to: Node) -> bool {
         let hops = |start: Node, end: Node| self.paths.hops(start, end);
         let leads_on = |start: &Node| hops(*start, from).map(|hops| hops + 1) == hops(*start, to);

@@ -267,8 +267,8 @@ impl<'a> Gossip<'a> {
         None
     }
 
-    /// In store-forward, if no node without a token has a neighbour that holds it: tell a node that
-    /// is one hop nearer to each.
+    /// A step by store-forward in which no node that lacks a token has a neighbour with that token:
+    /// for each such node, tell the token to a node that is one hop nearer to it.
     fn tell_relays(&mut self, step: &mut Step) {
         let graph = self.problem.graph();
         for token in 0..self.tokens.len() {

@@ -65,11 +65,11 @@ pub(super) type KnownPaths = BTreeMap<(Node, Node), Vec<Vec<Node>>>;
 /// When the sender of a choice can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Teller {
-    /// From the start: it is the origin.
+    /// From the start: the sender is the origin.
     Origin,
-    /// After this item, which tells it the message.
+    /// After the step of this item, which tells the sender the message.
     Item(usize),
-    /// Never: it does not get the message.
+    /// Never: the sender does not get the message from any item.
     Nobody,
 }
 

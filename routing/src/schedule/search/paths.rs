@@ -8,7 +8,7 @@ use super::super::topology::{Node, Topology};
 /// The search for all paths of one length between two nodes ends after this many visits of nodes.
 const VISITS_MAX: usize = 4000;
 
-/// The distances between all nodes of a problem's graph.
+/// The paths that a problem allows, found by the distances between all nodes of its graph.
 pub(super) struct Paths<'a> {
     graph: &'a Topology,
     hops: Vec<Vec<Option<usize>>>,

@@ -14,8 +14,8 @@ use super::super::problem::Problem;
 use super::super::topology::{Node, Topology};
 use super::paths::{below, shuffle};
 
-/// The most nodes of a graph whose symmetries are looked for. The tests for adjacency take the
-/// square of this number.
+/// The most nodes of a graph whose symmetries are looked for. The table of joined nodes has as many
+/// entries as the square of this number.
 const NODES_MAX: usize = 256;
 /// How many nodes the search for one symmetry tries.
 const TRIES_MAX: usize = 20_000;
@@ -52,7 +52,8 @@ impl Group {
     }
 
     /// Distinct groups, the largest first, without the trivial one. Empty unless all healthy nodes
-    /// send and receive. Once `goes_on` denies, those that were found so far.
+    /// send and receive, there is no single source, and the graph has at most [`NODES_MAX`] nodes.
+    /// Once `goes_on` denies, those that were found so far.
     pub(super) fn of(problem: &Problem, seed: u64, goes_on: &mut dyn FnMut() -> bool) -> Vec<Self> {
         let graph = problem.graph();
         let is_possible = problem.is_complete() && problem.source().is_none();

@@ -16,9 +16,9 @@ use super::paths::below;
 /// The choice of an item, and its step from 0.
 pub(super) type Gene = (usize, usize);
 
-/// The weight of a channel that is used twice. Each channel of a path beyond the shortest length
-/// has weight 1, so that of two paths with equal conflicts the shorter one is preferred: it leaves
-/// more room.
+/// The weight of each other message on a channel in the same step. Each channel of a path beyond
+/// the shortest length has weight 1, so that of two paths with equal conflicts the shorter one is
+/// preferred: it leaves more room.
 const CROWDED: u32 = 4;
 /// The weight of a sender without the message.
 const LATE: u32 = 2 * CROWDED;

@@ -21,7 +21,8 @@ use super::super::topology::{Channel, Node, Topology};
 /// other methods.
 const WORK_MAX: usize = 4_000_000;
 
-/// A tree from the source: the nodes in the order in which they joined, and how each is reached.
+/// A tree from the source: the channels over which the other nodes joined, in this order, and the
+/// depth of each node.
 struct Tree {
     channels: Vec<Channel>,
     /// For each node its depth.

@@ -36,12 +36,12 @@ pub(super) struct Umda<'a> {
     steps: usize,
     /// The fitness and the genes of each chromosome, the best first.
     population: Vec<(u32, Vec<Gene>)>,
-    /// The items of each sender, for the heuristic of §3.4.
+    /// The items whose message comes from each sender, for the heuristic of §3.4.
     by_sender: Vec<Vec<usize>>,
     /// How many messages each sender can send per step.
     width: Vec<usize>,
     noise: Noise,
-    /// For each resource and step the items that use it; empty between evaluations.
+    /// For each resource and step, how many items use it; 0 between evaluations.
     load: Vec<u32>,
     /// The genes to begin with, where they are given.
     start: &'a [Option<Gene>],

@@ -1,10 +1,10 @@
 //! Trees in which lost members hand nothing on.
 //!
-//! The rank of a dead member stays vacant for a while, and with it a place in the schedule. If its
-//! parent in each tree sent to its children instead, the parent would have several copies to send
-//! in one round, most of them over a further node. So each of these children gets the block from
-//! another of its neighbours in the binomial graph, and all neighbours get about the same number of
-//! such children.
+//! The rank of a dead member stays vacant for a while, and with it a place in the schedule. If the
+//! dead member's parent in each tree sent to the dead member's children instead, the parent would
+//! have several copies to send in one round, most of them over a further node. So each of these
+//! children gets the block from another of its own neighbours in the binomial graph, and all
+//! neighbours get about the same number of such children.
 
 use super::{Tree, Trees};
 
@@ -64,7 +64,7 @@ fn arcs(tree: &Tree) -> Vec<Arc> {
 struct Wiring<'a> {
     population: u32,
     lost: &'a [u32],
-    /// How many copies each rank sends, for as many blocks as there are trees.
+    /// How many copies each rank sends while one block goes down each tree.
     sends: Vec<u32>,
 }
 
@@ -142,7 +142,7 @@ impl Wiring<'_> {
     }
 
     /// The next rank to get a new parent, and that parent. Children of lost ranks come first. If
-    /// none of them has a neighbour that is reached, a rank behind one of them is next.
+    /// none of them has a neighbour that can be its parent, a rank below one of them is next.
     fn next(&self, arcs: &[Arc], left: &[(u32, u32)]) -> Option<(u32, u32)> {
         let is_orphan = |rank: u32| {
             let arc = arcs.get(rank as usize);

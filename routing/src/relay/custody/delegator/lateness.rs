@@ -65,8 +65,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A peer is silent: go round it with the other parts that it has not answered, too, before
-    /// each finds out by itself.
+    /// A peer is silent: go round it with the other late parts of which it has not taken custody,
+    /// too, before each finds out by itself.
     pub(in crate::relay::custody) fn go_round_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -97,7 +97,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The link to a peer works again: send what it has not answered now.
+    /// The link to a peer works again: send again at once the copies and offers that it has not
+    /// answered.
     pub(in crate::relay::custody) fn hurry_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -246,9 +247,9 @@ fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_
     (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
 }
 
-/// Whether a late delegate should be searched for over the fingers instead. If its rank is known by
-/// hearsay alone, a liar may have told it. From then on nothing is sent to this peer as the holder
-/// of that rank.
+/// Whether the rank of a late delegate should be searched for over the fingers instead. If the peer
+/// at that rank is known by hearsay alone, a liar may have told it. This doubt is noted: from now
+/// on nothing is sent to this peer as the holder of that rank.
 fn is_doubtful<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
     let Some(handed) = duty.delegations.get(&delegation) else {
         return false;

@@ -82,7 +82,7 @@ impl<I: Id> Delegator<I> {
         reason: CustodyRefusal,
         cx: &mut Context<'_, I>,
     ) {
-        // The question may have overtaken the copy, which then is still on its way.
+        // After `Unknown` the copy may still be on its way: the question may have overtaken it.
         if reason != CustodyRefusal::Unknown
             && let Some(handed) = duty.delegations.get(&delegation)
         {
@@ -90,8 +90,8 @@ impl<I: Id> Delegator<I> {
         }
         match reason {
             CustodyRefusal::Busy => self.on_busy(duty, delegation, cx),
-            // It counts as the answer to one question. Otherwise a liar could draw a copy at any
-            // time.
+            // `Unknown` counts only as the answer to an open question. Otherwise a liar could draw
+            // a copy at any time.
             CustodyRefusal::Unknown if !duty.is_asked_about(delegation) => {}
             CustodyRefusal::Unknown => self.sender.on_lacking(duty, delegation, cx),
             _ => {
@@ -102,9 +102,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate has no room for a duty. A copy for the delegate alone needs none. So the delegate
-    /// keeps only that, and this node hands out the rest. Thus bounded buffers never wait for each
-    /// other in a circle. The timer sends again what stays unanswered.
+    /// A delegate has no room for a duty. A part for the delegate alone needs no room. So the
+    /// delegate keeps only that part, and this node hands out the rest. Thus bounded buffers never
+    /// wait for each other in a circle. The timer sends again what stays unanswered.
     fn on_busy(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get(&delegation).cloned() else {
             return;
@@ -245,8 +245,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate has refused for good: except it or go round it, and hand the rest of its range to
-    /// the next rank.
+    /// A delegate has refused, for another reason than *busy* or *unknown*: except it, or search
+    /// for the true holder of its rank, and hand the rest of its range to the next rank. A routed
+    /// part goes to another hop.
     fn turn_away(
         &mut self,
         duty: &mut Duty<I>,
@@ -342,8 +343,8 @@ fn narrow<I: Id>(
 }
 
 /// An exception that a delegate reports of another member. A refusal by hearsay would be final. So
-/// the origin turns it into *unconfirmed*, and the next round asks the member itself, if its name
-/// is known.
+/// the origin turns it into *unconfirmed* if the member's name is known, and the next round asks
+/// the member itself. Every node does so with a refusal that cannot be final.
 fn heard<I: Id>(
     duty: &Duty<I>,
     mut exception: Exception<I>,

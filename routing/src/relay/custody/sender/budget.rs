@@ -1,7 +1,7 @@
 //! A budget for further tries: a token bucket that counts sends.
 //!
-//! Without a budget for re-delegations, mere overload looks like lateness and multiplies itself (by
-//! 53 in a simulation). Without a budget for searches, the ranks of absent members multiply
+//! Without a budget for re-delegations, mere overload looks like lateness and multiplies itself
+//! (53-fold in a simulation). Without a budget for searches, the ranks of absent members multiply
 //! searches. A budget has no clock: 100 sends earn a fixed number of tries.
 
 /// The tokens of a budget, in hundredths of a try.

@@ -2,8 +2,8 @@
 //!
 //! A copy is on its way until its delegate answers it, or its answer is not wanted any more. Beyond
 //! a peer's window further first copies wait here, in order. So a slow or dead peer holds back its
-//! own copies alone, and its queue is bounded. A copy without an answer in time is sent again even
-//! beyond the window, so that a lost frame blocks no queue for ever.
+//! own copies alone, and its queue is bounded. A copy that has to be sent again goes even beyond
+//! the window, so that a lost frame blocks no queue for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Edge {
 }
 
 /// The ways to all peers with a copy on its way or waiting; at most `config.max_peers`. Further
-/// peers have no window.
+/// peers have no window. This is the account only: [`super::Sender`] sends the copies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Flow<I> {
     edges: BTreeMap<I, Edge>,
@@ -87,8 +87,8 @@ impl<I: Id> Flow<I> {
         time(own, config).saturating_add(in_front)
     }
 
-    /// Send a first copy to `peer` if there is room, or let it wait. Returns whether it is on its
-    /// way.
+    /// Count a first copy to `peer` as on its way if there is room, or let it wait. Returns whether
+    /// the copy is to be sent now.
     pub(super) fn admit(&mut self, peer: I, copy: Copied, config: &Config) -> bool {
         let Some(edge) = self.edge(peer, config) else {
             return true;
@@ -106,7 +106,7 @@ impl<I: Id> Flow<I> {
         goes
     }
 
-    /// Send a copy to `peer`, whether or not there is room.
+    /// Count a copy to `peer` as on its way, whether or not there is room.
     pub(super) fn force(&mut self, peer: I, copy: Copied, config: &Config) {
         if let Some(edge) = self.edge(peer, config) {
             edge.send(copy.delegation, copy.bytes);

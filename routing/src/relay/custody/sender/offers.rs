@@ -1,4 +1,5 @@
-//! Offers: no peer is sent a second copy unasked.
+//! Offers: a peer is sent a second copy only if it says that it has none, or when its link has come
+//! up again.
 //!
 //! [`Phase`] shows the transitions.
 
@@ -11,9 +12,9 @@ use crate::relay::custody::delegation::{Copies, Delegation, Phase};
 use crate::relay::custody::duty::Duty;
 
 impl<I: Id> Sender<I> {
-    /// A delegate says that it has no copy. It is sent one at once, with one exception: its answer
-    /// to an offer came late, and an earlier copy, or one by another way, may be as late. Then the
-    /// delegate is sent a copy when its timer fires again.
+    /// A delegate says that it has no copy. The delegate is sent one at once, with one exception:
+    /// its answer to an offer came late, and an earlier copy, or one by another way, may be as
+    /// late. Then the delegate is sent a copy when its timer fires again.
     pub(in crate::relay::custody) fn on_lacking(
         &mut self,
         duty: &mut Duty<I>,
@@ -100,8 +101,9 @@ impl<I: Id> Sender<I> {
         }
     }
 
-    /// Offer the copy again, since only the answer may be missing or late. If the delegate says no,
-    /// it is sent the copy once more.
+    /// Offer the copy again, since only the answer may be missing or late, and tell the delegators
+    /// of the duty which members are pending. If the delegate says no, it is sent the copy once
+    /// more.
     pub(in crate::relay::custody) fn repeat(
         &mut self,
         duty: &mut Duty<I>,
@@ -119,8 +121,9 @@ impl<I: Id> Sender<I> {
         duty.report(cx.out);
     }
 
-    /// Try a delegate again now, and not when its timer fires. If it has said no, it is sent a
-    /// copy. If it was asked, it is asked again, and its next answer counts as in time.
+    /// Try a delegate without custody again now, and not when its timer fires. If the delegate has
+    /// said no to an offer, or was sent a copy, it is sent a copy. If it was asked, it is asked
+    /// again, and its next answer counts as in time.
     pub(in crate::relay::custody) fn hurry(
         &mut self,
         duty: &mut Duty<I>,

@@ -1,9 +1,9 @@
 //! Copies of scheduled broadcasts, which leave a node a few at a time, to all peers together.
 //!
-//! They share the node's uplink. If all of them were sent at once, an urgent copy would queue
-//! behind many that are not needed yet. So only a few copies are sent and unanswered at a time. Of
-//! the waiting copies the one with the first turn in the schedule goes next. Copies to a peer that
-//! is late with its answers take no room from the others.
+//! These copies share the node's uplink. If all of them were sent at once, an urgent copy would
+//! queue behind many that are not needed yet. So only a few copies are sent and unanswered at a
+//! time. Of the waiting copies the one with the first turn in the schedule goes next. Copies to a
+//! peer that is late with its answers take no room from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +54,8 @@ impl<I: Id> Uplink<I> {
         }
     }
 
-    /// Send a copy to `peer` if there is room, or let it wait for its turn. Returns whether it is
-    /// on its way.
+    /// Count a copy to `peer` as on its way if there is room, or let it wait for its turn. Returns
+    /// whether the copy is to be sent now.
     pub(super) fn admit(&mut self, peer: I, copy: Copied, turn: Turn<I>, config: &Config) -> bool {
         let is_next = self.count == 0 && self.may_go(peer, config);
         let goes = is_next || self.is_full();

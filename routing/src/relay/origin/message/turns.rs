@@ -62,8 +62,8 @@ impl<I: Id> OpenMessage<I> {
         self.issued_in = Some(epoch);
     }
 
-    /// A round is over, with these exceptions. A refusal ends the line of its member, unless the
-    /// message is to be kept for the member's next life.
+    /// A round is over, with these exceptions. A refusal settles the line of its member in the
+    /// receipt, unless the message is to be kept for the member's next life.
     pub(in crate::relay::origin) fn end_round(
         &mut self,
         epoch: Epoch<I>,
@@ -106,7 +106,7 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// Members of this epoch have delivered.
+    /// The members at the distances `reached` in this epoch have delivered.
     pub(in crate::relay::origin) fn confirm(&mut self, epoch: Epoch<I>, reached: &Runs) {
         if self.issued_in == Some(epoch) {
             let confirmed = self.issued.iter().filter(|(at, _)| reached.contains(**at));
