@@ -104,7 +104,8 @@ pub struct NodeConfig {
     #[cfg(feature = "ca")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The folder for the state that outlives the process: the node's secret and boot.
+    /// The folder for the state that outlives the process: the node's secret, its boot and its
+    /// record of votes.
     pub state_dir: PathBuf,
     /// How eagerly the node watches its neighbours.
     #[serde(default)]
@@ -227,7 +228,7 @@ fn info() -> String {
     "info".to_owned()
 }
 
-/// A guess: below the 90 s after which service managers usually kill a process.
+/// A guess for `drain_seconds`: below the 90 s after which service managers usually kill a process.
 const fn ten() -> u64 {
     10
 }

@@ -39,8 +39,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// The binomial graph on `tree` after four of the longest waits. `None` if it does not stand or
-    /// a message is under way.
+    /// The binomial graph on `tree` after four of the longest waits, and after further phases until
+    /// no message is under way. `None` if the graph does not stand then.
     pub fn on(tree: Tree, rules: Rules, limits: BackoffLimits) -> Option<Self> {
         let repetition = Repetition::Backoff {
             limits,

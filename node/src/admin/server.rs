@@ -161,8 +161,8 @@ impl Connection {
         }
     }
 
-    /// Serve until the client ends the connection or its permit goes to another. When it is `over`,
-    /// only the request that runs is finished.
+    /// Serve until the client ends the connection or its permit goes to another. Once `over` is
+    /// cancelled or the server stops, only the request that runs is finished.
     async fn run<T>(self, io: T, over: CancellationToken)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,

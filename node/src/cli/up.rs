@@ -292,7 +292,7 @@ impl From<DemoError> for Failure {
 const ORPHANED: &str = "the process that started it has ended";
 
 /// Completes when a signal asks this process to stop, or when its parent process has ended, unless
-/// it outlives its parent.
+/// it outlives its parent. A signal after that ends the process at once.
 fn stopped(outlives_parent: bool) -> Result<impl Future<Output = &'static str>, Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
     let mut terminate = listen(SignalKind::terminate())?;

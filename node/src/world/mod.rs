@@ -108,7 +108,7 @@ enum Happening {
         boots: (u64, u64),
         message: Message<Id>,
     },
-    /// A timer fires, unless it was armed again.
+    /// A timer fires, unless it was armed again or disarmed.
     Alarm {
         at: Id,
         boot: u64,

@@ -79,7 +79,7 @@ pub struct Outcome {
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,
-    /// The times from the last fault of each burst to the exact graph.
+    /// The times from the end of the last fault of each burst to the exact graph.
     pub healed: Vec<Duration>,
     /// How long the world lived.
     pub lived: Duration,
