@@ -15,7 +15,8 @@ pub(super) struct SingleFaultsRow {
     nodes: usize,
     backoff_minimum: u32,
     backoff_maximum: u32,
-    /// Every value of every variable, every message in every channel.
+    /// How many faults there are: every wrong value of every variable, and every message in every
+    /// channel.
     pub(super) faults: usize,
     pub(super) recovered: usize,
     first_failing: Option<String>,
