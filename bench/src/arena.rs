@@ -27,7 +27,7 @@ use binomesh_overlay::{Changed, Effect, Outbox, Population, legitimate};
 use member::Member;
 use tree::Tree;
 
-/// A message of either layer.
+/// A message of the ring or of the fingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Message<K> {
     /// A message of the ring.

@@ -36,7 +36,7 @@ pub struct Annotations {
 /// A query whose series are events.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Annotation {
-    /// The query, if Prometheus answers it.
+    /// The query. `None` if it is for another source than Prometheus.
     #[serde(default)]
     pub expr: Option<String>,
 }

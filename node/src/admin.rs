@@ -137,7 +137,8 @@ impl Admin {
         self.metrics
     }
 
-    /// The URL of the metrics at the bound address. An unspecified address stays in it.
+    /// The URL of the metrics at the bound address. An unspecified address, such as 0.0.0.0, stays
+    /// in it.
     pub fn metrics_url(&self) -> Option<String> {
         let scheme = if self.gate.is_some() { "https" } else { "http" };
         let address = self.metrics?;
@@ -206,7 +207,8 @@ impl Door {
     }
 }
 
-/// The routes for other users of the host, and for clients that the gate admits.
+/// The routes of the metrics port, for other users of the host and for clients that the gate
+/// admits.
 fn public(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(healthz))

@@ -139,9 +139,9 @@ pub struct Receipt {
     pub epoch: Arc<str>,
     /// The member that sent the message.
     pub origin: Arc<str>,
-    /// The number of members that were to get it; the origin is not counted.
+    /// The number of members that were to get the message. The origin is not counted.
     pub expected_count: u32,
-    /// The number of members that confirmed its delivery.
+    /// The number of members that confirmed the message's delivery.
     pub reached_count: u32,
     /// The names of these members.
     pub reached: Arc<[String]>,

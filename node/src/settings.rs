@@ -191,22 +191,22 @@ fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
 
-/// The overlay's default.
+/// The default of `grace_seconds`, which is the overlay's own.
 const fn thirty() -> u64 {
     30
 }
 
-/// Long enough for several round trips and handshakes.
+/// The default of `meet_quiet_ms`: long enough for several round trips and handshakes.
 const fn thousand() -> u64 {
     1_000
 }
 
-/// The overlay's default.
+/// The default of `patience_rounds`, which is the overlay's own.
 const fn eight() -> u32 {
     8
 }
 
-/// At N = 2^16 a tree of this arity is four deep.
+/// The default of `max_children`: at N = 2^16 a tree of this arity is four deep.
 const fn sixteen() -> u32 {
     16
 }

@@ -62,7 +62,8 @@ impl Quiet {
         })
     }
 
-    /// All faults: every value of every single variable, and every single message.
+    /// All faults: every value of every table entry, right ones among them; a few intervals and
+    /// waits of each back-off; and every single message.
     pub fn faults(&self) -> Vec<Fault> {
         let all: Vec<Member> = (0..self.arena.members()).map(Member::at).collect();
         let values: Vec<_> = all.iter().copied().map(Some).chain([None]).collect();

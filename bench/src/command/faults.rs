@@ -70,7 +70,7 @@ pub struct Case {
     pub lower_bound: Option<u32>,
     /// The number of steps of the schedule.
     pub steps: Option<u32>,
-    /// The method that found it.
+    /// The method that found the schedule.
     pub method: Option<Method>,
     /// The reason why there is no schedule.
     pub refused: Option<String>,

@@ -110,7 +110,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     Ok(config)
 }
 
-/// The nodes that each node knows, if nodes know neighbours.
+/// The nodes that each node knows at its start. `None` unless `--bootstrap graph` is given.
 fn lists(flags: &UpFlags) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let is_graph = flags.bootstrap == Bootstrap::Graph;
     match &flags.graph {

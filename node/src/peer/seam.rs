@@ -31,8 +31,9 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Shorter timers have no slack. A guess, between the beats of the profiles `fast` and
-    /// `default`: slack on fast beats would delay verdicts, no slack on slow ones costs wake-ups.
+    /// Timers that are shorter than this have no slack. A guess, between the beats of the profiles
+    /// `fast` and `default`: slack on fast beats would delay verdicts, no slack on slow ones costs
+    /// wake-ups.
     const FAST: Duration = Duration::from_millis(250);
 
     /// Whether the overlay looks for silent peers when this timer fires: the host gives it

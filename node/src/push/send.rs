@@ -81,7 +81,7 @@ struct PieceInFlight {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
-    /// The number of pieces that follow.
+    /// The number of pieces that follow this one.
     left: u32,
     /// Whether it is the last piece, which has the hash of the whole and no bytes.
     is_end: bool,

@@ -115,7 +115,7 @@ enum Happening {
         timer: Timer,
         armed: u64,
     },
-    /// A greeting is over.
+    /// A greeting, the handshake of a new link, is over at one end.
     LinkUp {
         at: Id,
         peer: Id,

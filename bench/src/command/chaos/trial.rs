@@ -199,7 +199,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Start all nodes. What each is told follows from the seed and its number.
+    /// Start all nodes. The parent and the seed addresses of each follow from the scenario's seed
+    /// and the node's number.
     fn deploy(&mut self) {
         let Scenario {
             seed, nodes, shape, ..

@@ -15,8 +15,7 @@ pub(super) struct SingleFaultsRow {
     nodes: usize,
     backoff_minimum: u32,
     backoff_maximum: u32,
-    /// How many faults there are: every wrong value of every variable, and every message in every
-    /// channel.
+    /// The number of faults that [`Quiet::faults`] lists.
     pub(super) faults: usize,
     pub(super) recovered: usize,
     first_failing: Option<String>,
