@@ -27,7 +27,7 @@ use binomesh_overlay::{Changed, Effect, Outbox, Population, legitimate};
 use member::Member;
 use tree::Tree;
 
-/// A message of either layer.
+/// A message of the ring or of the fingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Message<K> {
     /// A message of the ring.
@@ -85,14 +85,14 @@ pub struct Letter<K> {
 /// When a process applies its spontaneous rules again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
-    /// As [BMG09] §4 simulates: those of the ring in every turn until both neighbours are known,
-    /// those of the fingers when the neighbours changed.
+    /// As [BMG09] §4 simulates: the ring's rules in every turn until both neighbours are known, the
+    /// fingers' rules when the neighbours changed.
     UntilQuiet,
-    /// Those of the ring until the process knows its successor, which it looks for with them. A
+    /// The ring's rules until the process knows its successor, which these rules look for. A
     /// process with children applies rule 1 once.
     UntilSuccessor,
-    /// By the machine's own back-off, one tick per turn. One level of fingers is visited every
-    /// `visit_period` turns (0: never).
+    /// By the machine's own back-off, one tick per turn. Every `visit_period` turns (0: never) the
+    /// neighbours of one level of fingers are asked whether they are right.
     Backoff {
         /// The shortest and longest wait, in turns.
         limits: BackoffLimits,

@@ -1,4 +1,4 @@
-//! Exhaustive checks of the machines of overlay and collectives in small worlds.
+//! Exhaustive checks of the machines of overlay, relay and collectives in small worlds.
 //!
 //! ```text
 //!   Protocol (ring | fingers)   what a process is, what it does, what is right
@@ -71,7 +71,8 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// The bug to run with, if any.
     fn planted(&self) -> Planted;
 
-    /// The state of process `index` number `choice`, until there are no more.
+    /// The possible state number `choice` of process `index` at the start, counted from 0; `None`
+    /// behind the last one.
     fn start(&self, index: usize, choice: usize) -> Option<Self::Node>;
 
     /// The clean state of a process, in which it knows nothing.
@@ -128,7 +129,7 @@ impl<T> Timed<T> {
         Self { machine, backoff }
     }
 
-    /// The back-off's time has come. Returns whether it may fire.
+    /// Let the back-off's time come. Returns whether the machine may fire.
     pub fn fire(&mut self, planted: Planted) -> bool {
         self.backoff.fire(NOW, planted)
     }

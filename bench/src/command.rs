@@ -85,7 +85,8 @@ pub enum Command {
 }
 
 impl Arguments {
-    /// Run the command. Exit status: 0 all right, 1 a check failed, 2 usage.
+    /// Run the command. Exit status: 0 all right, 1 a check failed or the run could not be
+    /// completed, 2 usage.
     pub fn run(self) -> ExitCode {
         let finding = match self.command {
             Command::Converge(converge) => converge.run(),
@@ -151,7 +152,8 @@ impl Finding {
 /// Why a command could not run.
 #[derive(Debug)]
 pub enum Failure {
-    /// The arguments make no sense together; nothing ran.
+    /// The arguments make no sense. Most commands find that before anything runs. The exit status
+    /// is 2.
     Usage(String),
     /// The run could not be completed.
     Run(String),

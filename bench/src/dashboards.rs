@@ -36,7 +36,7 @@ pub struct Annotations {
 /// A query whose series are events.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Annotation {
-    /// The query, if Prometheus answers it.
+    /// The query. `None` if it is for another source than Prometheus.
     #[serde(default)]
     pub expr: Option<String>,
 }
@@ -122,7 +122,7 @@ pub struct Thresholds {
 pub struct Threshold {
     /// The colour, by Grafana's name: green, orange, red, blue.
     pub color: String,
-    /// The value from which on the colour is shown; from the lowest, if it is missing.
+    /// The value from which on the colour is shown. `None`: from the lowest value on.
     pub value: Option<f64>,
 }
 

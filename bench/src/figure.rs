@@ -55,7 +55,7 @@ pub struct Claim {
     pub holds: bool,
     /// The values that the rows show.
     pub found: String,
-    /// The reason why they differ from the claim, if they do.
+    /// The reason why the values differ from the claim. It counts only if the claim does not hold.
     pub because: &'static str,
 }
 

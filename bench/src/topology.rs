@@ -15,7 +15,7 @@ use binomesh_routing::sibling_tree::{Fanout, Links, SiblingTree};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// What a graph is called.
+/// The name of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {

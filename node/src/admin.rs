@@ -1,5 +1,6 @@
 //! The admin API: HTTP on a Unix socket that only its owner may use. A port serves `/metrics`,
-//! `/healthz` and `/readyz` as well: on the loopback, or over TLS to admitted clients.
+//! `/healthz`, `/readyz` and `/v1/targets` as well: on the loopback, or over TLS to admitted
+//! clients.
 //!
 //! Every error is `{"error": …, "remedy": …}`.
 
@@ -58,7 +59,7 @@ const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// The time that open requests get to finish once the node has stopped.
 const FINISH: Duration = Duration::from_secs(1);
 
-/// Why the admin API was not opened. The node runs on.
+/// Why the admin API or its metrics port was not opened. A node that runs already runs on.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The socket cannot be made.
@@ -136,7 +137,8 @@ impl Admin {
         self.metrics
     }
 
-    /// The URL of the metrics at the bound address. An unspecified address stays in it.
+    /// The URL of the metrics at the bound address. An unspecified address, such as 0.0.0.0, stays
+    /// in it.
     pub fn metrics_url(&self) -> Option<String> {
         let scheme = if self.gate.is_some() { "https" } else { "http" };
         let address = self.metrics?;
@@ -205,7 +207,8 @@ impl Door {
     }
 }
 
-/// The routes for other users of the host, and for clients that the gate admits.
+/// The routes of the metrics port, for other users of the host and for clients that the gate
+/// admits.
 fn public(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(healthz))

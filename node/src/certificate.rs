@@ -29,7 +29,7 @@ pub use ledger::{Entry, Ledger};
 use crate::settings::InvalidName;
 use crate::state::{check_replaceable, private_dir, replace, wall_clock_ms, wall_clock_seconds};
 
-/// How far a host's clock may lag behind and still accept a fresh certificate.
+/// How far a host's clock, in seconds, may lag while the host still accepts a fresh certificate.
 const SKEW_SECONDS: i64 = 300;
 const DAY_SECONDS: i64 = 86_400;
 
@@ -66,7 +66,8 @@ impl Validity {
     }
 }
 
-/// Why a certificate was not made. Existing files are unchanged.
+/// Why a certificate was not made. Existing files are unchanged, unless the disk failed while
+/// several were replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file of that name exists already.

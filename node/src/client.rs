@@ -35,7 +35,7 @@ const MAX_ANSWER: usize = 96 << 20;
 pub enum Endpoint {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A port, which serves only metrics and health.
+    /// A port, which serves only metrics, health and scrape targets.
     Tcp(SocketAddr),
 }
 

@@ -6,8 +6,9 @@
 //!             each binds a free port itself and tells it on standard output
 //! ```
 //!
-//! So no port is chosen before a process holds it. Every child has a pipe of this process as
-//! standard input and leaves when the pipe closes: no child outlives this process.
+//! So with a tree no port is chosen before a process holds it; the lists of nodes without a tree
+//! need addresses beforehand. Every child has a pipe of this process as standard input and leaves
+//! when the pipe closes: no child outlives this process.
 
 mod error;
 mod launch;

@@ -27,8 +27,8 @@ use crate::topic::Topic;
 /// more, a stalled loop holds more payloads.
 pub(crate) const QUEUE: usize = 1024;
 
-/// One request to the loop. A dropped reply end means that the caller waits no more; the loop does
-/// the work all the same.
+/// One request to the loop. A dropped reply end means that the caller waits no more. The loop does
+/// the work all the same, but it cancels a call of a collective operation.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Report the state of the node.
@@ -227,10 +227,12 @@ pub struct SendOptions {
     pub is_ordered: bool,
 }
 
-/// Why a message was not sent. No part of it has left the node.
+/// Why a message was not sent. No part of it has left the node, except perhaps with
+/// [`SendError::Stopped`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The node has no place in the overlay yet, and got none within the time given.
+    /// The node has no place in the overlay yet, or does not know all members that the message
+    /// needs, and this did not change within the time given.
     #[error("the node has no place in the overlay yet")]
     NotReady,
     /// The list of receivers is empty.

@@ -33,7 +33,7 @@ const OTHER: [&str; 11] = [
     "size",
 ];
 
-/// How the names of two kinds of layers begin in errors.
+/// The beginnings of the names of flags and of variables in errors.
 const FLAG: &str = "flag --";
 const VARIABLE: &str = "environment variable BINOMESH_";
 

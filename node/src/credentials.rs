@@ -141,7 +141,7 @@ impl CredentialsError {
 /// A problem with a file of credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The file cannot be read or is not PEM.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// The file has no entry of the expected kind.

@@ -101,11 +101,11 @@ pub struct PushReport {
     pub size_bytes: u64,
     /// The BLAKE3 hash of all bytes in hexadecimal.
     pub blake3: String,
-    /// The number of members that have it whole and checked.
+    /// The number of members that have stored the whole, checked.
     pub stored_count: u32,
     /// The names of these members.
     pub stored: Vec<String>,
-    /// The members that do not have it, and why.
+    /// The members that have not stored it, and why.
     pub failed: Vec<PushFailure>,
     /// Hosts of the inventory that are no members.
     pub absent: Vec<Absent>,
@@ -116,7 +116,7 @@ pub struct PushReport {
 }
 
 impl PushReport {
-    /// Whether all members have it, and no host of the inventory is absent.
+    /// Whether all members have stored the whole, and no host of the inventory is absent.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty() && self.absent.is_empty()
     }

@@ -62,7 +62,8 @@ pub struct NodeReport {
     /// [`SlowPeer::MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowPeer>,
-    /// The peers of the setting `peers` that are no members and have never had a link to this node.
+    /// The peers of the settings `peers` and `neighbours` that are no members and have never had a
+    /// link to this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<String>,
     /// The advertised addresses that the node's host had and has no more.
@@ -138,9 +139,9 @@ pub struct Receipt {
     pub epoch: Arc<str>,
     /// The member that sent the message.
     pub origin: Arc<str>,
-    /// The number of members that were to get it; the origin is not counted.
+    /// The number of members that were to get the message. The origin is not counted.
     pub expected_count: u32,
-    /// The number of members that confirmed its delivery.
+    /// The number of members that confirmed the message's delivery.
     pub reached_count: u32,
     /// The names of these members.
     pub reached: Arc<[String]>,
@@ -148,7 +149,8 @@ pub struct Receipt {
     pub unreached: Vec<Unreached>,
     /// Hosts of the inventory that were no members.
     pub absent: Vec<Absent>,
-    /// How many parts were given to another member because a delegate was late.
+    /// The number of parts of the message's tree that were given to another member because their
+    /// delegate, the member that was to serve them, was late.
     pub redelegated: u32,
     /// The delegates that lost such parts: they were dead or late, or refused. At most 64 are
     /// named.
@@ -197,7 +199,7 @@ pub struct Unacknowledged {
     /// The receiver's name.
     pub name: String,
     /// The reason: `no-subscriber` there, `missed` by subscribers that do not read, `no-answer` in
-    /// time, or `no-room` for the answer at this node.
+    /// time, `down` while its answer was awaited, or `no-room` for the answer at this node.
     pub reason: String,
 }
 
@@ -217,7 +219,8 @@ mod in_base64 {
 }
 
 impl Receipt {
-    /// Whether every expected member was reached, and confirmed what was asked.
+    /// Whether every expected member was reached and confirmed what was asked, and no host of the
+    /// inventory was absent.
     pub fn is_complete(&self) -> bool {
         self.unreached.is_empty() && self.absent.is_empty() && self.unacknowledged.is_empty()
     }
@@ -235,7 +238,7 @@ pub struct Unreached {
     pub rank: Option<u32>,
     /// Whether it may have delivered the message.
     pub state: UnreachedState,
-    /// The reason, in words.
+    /// The reason, such as `down`.
     pub reason: String,
 }
 
@@ -334,7 +337,8 @@ pub struct Status {
     pub population: Option<u32>,
     /// The number of peers with a live link.
     pub links: usize,
-    /// The peers of the setting `peers` that are no members and have never had a link to this node.
+    /// The peers of the settings `peers` and `neighbours` that are no members and have never had a
+    /// link to this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet: Vec<String>,
     /// The advertised addresses that the node's host had and has no more.

@@ -104,7 +104,8 @@ pub struct NodeConfig {
     #[cfg(feature = "ca")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The folder for the state that outlives the process: the node's secret and boot.
+    /// The folder for the state that outlives the process: the node's secret, its boot and its
+    /// record of votes.
     pub state_dir: PathBuf,
     /// How eagerly the node watches its neighbours.
     #[serde(default)]
@@ -190,22 +191,22 @@ fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
 
-/// The overlay's default.
+/// The default of `grace_seconds`, which is the overlay's own.
 const fn thirty() -> u64 {
     30
 }
 
-/// Long enough for several round trips and handshakes.
+/// The default of `meet_quiet_ms`: long enough for several round trips and handshakes.
 const fn thousand() -> u64 {
     1_000
 }
 
-/// The overlay's default.
+/// The default of `patience_rounds`, which is the overlay's own.
 const fn eight() -> u32 {
     8
 }
 
-/// At N = 2^16 a tree of this arity is four deep.
+/// The default of `max_children`: at N = 2^16 a tree of this arity is four deep.
 const fn sixteen() -> u32 {
     16
 }
@@ -227,7 +228,7 @@ fn info() -> String {
     "info".to_owned()
 }
 
-/// A guess: below the 90 s after which service managers usually kill a process.
+/// A guess for `drain_seconds`: below the 90 s after which service managers usually kill a process.
 const fn ten() -> u64 {
     10
 }

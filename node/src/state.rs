@@ -137,7 +137,8 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Make a folder, with its parents, that only its owner may enter.
+/// Make a folder, with its parents, that only its owner may enter. An existing folder stays as it
+/// is.
 pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)

@@ -2,9 +2,10 @@
 //!
 //! A subscriber that does not read in time loses messages. It costs neither the node its memory nor
 //! other subscribers their messages: when a queue is full, by messages or by bytes, the new message
-//! is left out *for that subscriber* and counted. [`Received::Missed`] takes its place in the
-//! queue, with the number of messages. The receipt still says `delivered`, since it speaks of the
-//! node.
+//! is left out *for that subscriber* and counted. [`Received::Missed`] stands in the message's
+//! place in the queue, with the number of messages. The receipt still counts the node as reached.
+//! Only an origin that asks for more ([`Confirmation`]) is told of a message that no subscriber had
+//! room for.
 //!
 //! A subscriber may ask for order ([`Hold`]). Its end sorts the messages that come out of the
 //! queue, so a message that was left out is a gap like any other.
@@ -110,7 +111,7 @@ impl Subscription {
     /// fits. A guess: 64 KiB each for a quarter of the messages.
     pub const MAX_BYTES: usize = 16 << 20;
 
-    /// The next message or gap, or `None` once the node has stopped.
+    /// The next item of the stream, or `None` once the node has stopped.
     pub async fn next(&mut self) -> Option<Received> {
         if let Some(ordering) = &mut self.ordering {
             return ordering.next(&self.shared).await;
@@ -222,7 +223,8 @@ impl Subscriber {
         }
     }
 
-    /// Report that `count` messages for this subscriber were left out before it came.
+    /// Report that `count` messages for this subscriber were left out before it came. A listener is
+    /// not told.
     fn miss(&self, count: u64) {
         if let (End::Queue(end), 1..) = (&self.end, count) {
             end.0.queue().miss(count);
@@ -333,7 +335,7 @@ pub(crate) struct Subscribers {
     all: Vec<Subscriber>,
 }
 
-/// How many subscribers were offered a message.
+/// How many subscribers have got a message that was offered, and how many have not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
     /// The subscribers that had room.
@@ -381,7 +383,7 @@ impl Subscribers {
     }
 
     /// Offer `count` messages of one topic, in order, to all subscribers that want them, without
-    /// waiting. Returns for each message how many subscribers took it.
+    /// waiting. Returns for each message how many subscribers took it and how many missed it.
     pub(crate) fn offer<M: Iterator<Item = Message>>(
         &mut self,
         topic: &Topic,

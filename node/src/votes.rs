@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use binomesh_routing::collective::lives::Record;
 use binomesh_routing::collective::{Key, Name};
 
-/// Marks, after the start of the host, that a record was lost before.
+/// This word after the id of the host's start says that an earlier record was lost.
 const LOST: &str = "lost";
 
-/// A longer file is written again with only the greatest generations.
+/// The length in bytes above which the file is written again, with only the greatest generations.
 const COMPACT_BYTES: u64 = 1 << 20;
 
 /// Why the record of votes could not be read or written.
@@ -46,8 +46,8 @@ pub(crate) struct Votes {
 }
 
 impl Votes {
-    /// Read the votes that former lives have recorded in `dir`, if there were any lives
-    /// (`returns`).
+    /// Read the votes that former lives have recorded in `dir`, and write the file anew. `returns`
+    /// says whether there was a former life: if so, a missing file counts as a lost record.
     pub(crate) fn open(dir: &Path, returns: bool) -> Result<(Self, Record), VotesError> {
         Self::open_on(dir, returns, &kernel())
     }

@@ -1,7 +1,7 @@
 //! Messages of a peer as frames of the transport, and back.
 //!
 //! ```text
-//!   maintenance class   version (1)  overlay message (postcard)
+//!   maintenance class   version (3)  overlay message (postcard)
 //!   other classes       version (0xc1)  frame of collectives (postcard), or
 //!                       what `binomesh_routing::wire` says
 //! ```

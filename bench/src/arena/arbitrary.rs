@@ -62,10 +62,10 @@ pub struct Outcome {
     pub phases: Option<u64>,
     /// The depth of the tree. The `Info` of its last leaf climbs this far.
     pub depth: u32,
-    /// How many messages a process received in a phase once ring and graph stood.
+    /// How many messages a process received in a phase once ring and graph stood, on average over
+    /// the last of the longest waits.
     pub quiet_traffic: f64,
-    /// The most UP/DN that one process received in one phase, on average over
-    /// the quiet phases.
+    /// How many of these were UP or DN messages, on the same average.
     pub quiet_introductions: f64,
 }
 

@@ -14,7 +14,7 @@ use super::member::Member;
 pub struct Found {
     /// The round at whose end every node had its way to the right root.
     pub claim_rounds: Option<u64>,
-    /// The round at whose end the root knew of that.
+    /// The round at whose end the root knew that every node had its way.
     pub echo_rounds: Option<u64>,
     /// The round at whose end all nodes had joined the tree.
     pub tree_rounds: Option<u64>,
@@ -22,7 +22,7 @@ pub struct Found {
     pub messages: u64,
     /// The parent of each node; none at the root.
     pub parents: Vec<Option<usize>>,
-    /// Whether this is the breadth-first tree from the right root.
+    /// Whether `parents` is the breadth-first tree from the right root.
     pub is_exact: bool,
 }
 

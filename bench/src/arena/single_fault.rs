@@ -39,8 +39,8 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// The binomial graph on `tree` after four of the longest waits. `None` if it does not stand or
-    /// a message is under way.
+    /// The binomial graph on `tree` after four of the longest waits, and after further phases until
+    /// no message is under way. `None` if the graph does not stand then.
     pub fn on(tree: Tree, rules: Rules, limits: BackoffLimits) -> Option<Self> {
         let repetition = Repetition::Backoff {
             limits,
@@ -62,7 +62,8 @@ impl Quiet {
         })
     }
 
-    /// All faults: every value of every single variable, and every single message.
+    /// All faults: every value of every table entry, right ones among them; a few intervals and
+    /// waits of each back-off; and every single message.
     pub fn faults(&self) -> Vec<Fault> {
         let all: Vec<Member> = (0..self.arena.members()).map(Member::at).collect();
         let values: Vec<_> = all.iter().copied().map(Some).chain([None]).collect();

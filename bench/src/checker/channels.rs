@@ -46,7 +46,8 @@ pub struct Letter<M> {
     pub message: M,
 }
 
-/// All letters under way: sorted with slots, in the order of sending with queues.
+/// All letters under way. With slots they are sorted; with queues they lie channel by channel, in
+/// the order of sending within each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Channels<M> {
     letters: Vec<Letter<M>>,

@@ -2,8 +2,8 @@
 //! which messages arrive, and one fault at the worst moment.
 //!
 //! Three properties:
-//! - *permutation*: at every moment without a fault, successors are a permutation of the nodes,
-//!   including successors in messages;
+//! - *permutation*: with the corrected procedure, at every moment without a fault, successors are a
+//!   permutation of the nodes, including successors in messages;
 //! - *exactness*: a run without a fault ends with the exact ring, ranks and fingers;
 //! - *ending*: a node whose answer does not come ends its part or takes its next step, so no node
 //!   waits for ever.

@@ -53,7 +53,8 @@ pub enum Step {
     Lose(Peer, Peer),
     /// This node crashes: a fault.
     Crash(Peer),
-    /// This node ticks after all messages have arrived. If messages are under way, that is a fault.
+    /// This node ticks, as it does when no more messages come. If messages are under way, the tick
+    /// is too early: a fault.
     Tick(Peer),
 }
 

@@ -237,7 +237,8 @@ impl Relays {
         }
     }
 
-    /// Whether every post is delivered and has its receipt.
+    /// Whether every relay has finished, and every post has a receipt that says that all were
+    /// reached.
     fn has_ended(state: &State) -> bool {
         let is_idle = state.relays.iter().all(|relay| relay.is_idle());
         is_idle && state.receipts.iter().all(|receipt| *receipt == Some(true))
@@ -264,7 +265,7 @@ impl Relays {
         })
     }
 
-    /// The property that this state breaks, apart from the last one.
+    /// The property that this state breaks, apart from [`DELIVERY`], which only an end can break.
     fn broken(&self, state: &State) -> Option<&'static str> {
         let broken = [
             (PROGRESS, self.is_endless(state)),

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{Failure, Finding, world};
 use crate::record;
 
-/// The longest time of a broadcast.
+/// The longest virtual time until all blocks have come to all members.
 const TIME: Duration = Duration::from_secs(600);
 /// After this time all members know which members are dead.
 const KNOWN: Duration = Duration::from_secs(4);
@@ -73,7 +73,7 @@ pub struct Blocks {
     pub json: bool,
 }
 
-/// The row of one broadcast.
+/// The result of one strategy.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     nodes: u32,
@@ -176,7 +176,7 @@ impl Blocks {
         published.map(drop).map_err(Failure::run)
     }
 
-    /// The time until all living members have all blocks.
+    /// The virtual time from `began` until all living members have all blocks.
     fn until_all_have_all(&self, world: &mut World, began: Duration) -> Result<Duration, Failure> {
         let all = u64::from(self.nodes - 1 - self.dead) * u64::from(self.blocks);
         let mut delivered = 0;

@@ -130,9 +130,9 @@ pub struct Row {
     pub nodes: u32,
     /// The fewest nodes that a seed deployed.
     pub nodes_min: u32,
-    /// The least minutes for which each seed was disturbed.
+    /// How many minutes each world lived at least, as requested.
     pub minutes: f64,
-    /// The greatest loss.
+    /// The most messages of a million that a burst may lose.
     pub loss_per_million: u32,
     /// The bug that was planted, if any.
     pub planted: Option<String>,
@@ -170,7 +170,7 @@ pub struct Row {
     pub virtual_minutes_min: f64,
     /// How often a disturbed world healed.
     pub heals: u64,
-    /// The time from the last fault of a burst to the exact graph: the median.
+    /// The time from the end of the last fault of a burst to the exact graph: the median.
     pub heal_seconds_p50: Option<f64>,
     /// The slowest of the best 99 in 100 healings.
     pub heal_seconds_p99: Option<f64>,

@@ -310,8 +310,8 @@ impl Check {
         row
     }
 
-    /// The most states of one world: a guess at the number that fits into a few GiB. With fewer
-    /// states the search is not exhaustive.
+    /// The most states of one world, an equal share of `--states`. The default is a guess at the
+    /// number that fits into a few GiB. The search of a world with more states is not exhaustive.
     fn limit(&self, plan: Plan, worlds: usize) -> usize {
         let default = match (plan.layer, plan.nodes) {
             (Layer::Ring, 0..=3) => 100_000_000,

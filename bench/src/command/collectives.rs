@@ -1,8 +1,8 @@
 //! `binomesh-bench collectives`: the cost of a decided collective, compared with a broadcast with
 //! receipt in the same run, and with Open MPI over TCP.
 //!
-//! All nodes are in this process, as with `peers`. Every member calls at the same moment. The
-//! latency of a call is the time from the call to its outcome.
+//! All nodes are in this process, as with `peers`. Every member calls, and begins its next call
+//! when it has the outcome. The latency of a call is the time from the call to its outcome.
 
 mod mpi;
 mod world;

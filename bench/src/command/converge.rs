@@ -223,7 +223,7 @@ pub struct Row {
     tree_degree: u32,
     ring_phases: Option<u64>,
     bmg_phases: Option<u64>,
-    /// A question and its answer are two phases.
+    /// Half of `bmg_phases`, since a question and its answer are two phases.
     bmg_rounds: Option<f64>,
     silent_phases: Option<u64>,
     messages_total: u64,
@@ -275,7 +275,8 @@ impl Converge {
         Ok(Finding::good_if(is_good))
     }
 
-    /// The row of a clean start of one size, or the options that do not go together.
+    /// The row of a clean start of one size. Fails if the options do not go together, or if the run
+    /// does not converge as it should.
     pub fn measure(&self) -> Result<serde_json::Value, String> {
         if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
             return Err("a clean start of one size is measured here".to_owned());
@@ -304,8 +305,7 @@ impl Converge {
         }
     }
 
-    /// The number of runs of each size, if there may be several and the options do not contradict
-    /// that.
+    /// The number of runs of each size. Fails if the options do not go together.
     fn runs(&self) -> Result<u64, Failure> {
         let is_clique = self.bootstrap == BootstrapName::Clique;
         let is_graph = self.bootstrap == BootstrapName::Graph;
@@ -420,8 +420,8 @@ impl Converge {
         }
     }
 
-    /// Run the clean start, count the received messages, and run the repetition if one is
-    /// requested.
+    /// Run the clean start and count the received messages. Then run the repetition, if one is
+    /// requested and the clean start has ended with ring and graph and without messages under way.
     fn go(
         &self,
         arena: &mut Arena<()>,

@@ -69,13 +69,13 @@ pub struct Row {
     pub succeeded: u64,
     /// The share of searches that found a schedule.
     pub success_rate: f64,
-    /// The most generations of a search.
+    /// The limit of the generations of one search.
     pub generations_max: u64,
-    /// The mean number of generations.
+    /// The mean number of generations of a search.
     pub generations_mean: f64,
-    /// Conflicts of the best chromosome at the end, on average.
+    /// The conflicts of the best chromosome of the last generation, averaged over the searches.
     pub conflicts_least: f64,
-    /// Conflicts of the average chromosome at the end, on average.
+    /// The mean conflicts of a chromosome of the last generation, averaged over the searches.
     pub conflicts_mean: f64,
     /// The seed of the first search.
     pub seed: u64,

@@ -70,7 +70,7 @@ pub struct Case {
     pub lower_bound: Option<u32>,
     /// The number of steps of the schedule.
     pub steps: Option<u32>,
-    /// The method that found it.
+    /// The method that found the schedule.
     pub method: Option<Method>,
     /// The reason why there is no schedule.
     pub refused: Option<String>,
@@ -105,11 +105,11 @@ pub struct Row {
     pub steps_mean: f64,
     /// The most steps of a schedule.
     pub steps_max: Option<u32>,
-    /// For each number of steps, how many sets have it.
+    /// For each number of steps, how many sets have a schedule with so many.
     pub sets_by_steps: std::collections::BTreeMap<u32, usize>,
-    /// The greatest distance, over all sets that leave all nodes connected.
+    /// The greatest distance between two healthy nodes, over all sets that leave these connected.
     pub fault_diameter: Option<usize>,
-    /// How many sets leave nodes disconnected.
+    /// How many sets leave a healthy node without a way to another.
     pub sets_apart: usize,
     /// How many evaluations a search made at most.
     pub evaluations: u64,
@@ -277,7 +277,7 @@ fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
             let more = (*next..all.len()).map(|place| (place, &all[place]));
             more.map(|(place, fault)| (place + 1, [&set[..], std::slice::from_ref(fault)].concat()))
         });
-        // Some more sets than the limit are listed, since some are skipped later.
+        // Up to 64 times the limit is listed, since `--every` skips some of the sets later.
         sets = larger.take(64 * SETS_MAX + 1).collect();
         if sets.len() > 64 * SETS_MAX {
             return Err(Failure::Usage(

@@ -214,7 +214,7 @@ fn rows(laboratory: &Laboratory) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The row of one command line, without the name of the program.
+/// The row of one command line, which is given without the name of the program.
 pub(crate) fn row_of(line: &str) -> Result<Value, String> {
     let watch = Stopwatch::start();
     let words = ["binomesh-bench"]

@@ -73,15 +73,16 @@ pub struct Row {
     pub fanout: Option<u32>,
     /// The most neighbours that a node sends to.
     pub degree: usize,
-    /// The greatest distance.
+    /// The greatest distance between two nodes. `None` if a node cannot reach another.
     pub diameter: Option<u32>,
-    /// The mean distance.
+    /// The mean distance between two nodes. `None` as above, or if there is only one node.
     pub hops_mean: Option<f64>,
     /// The fewest nodes whose removal disconnects the others.
     pub vertex_connectivity: usize,
-    /// How many random failures leave the others connected in 99 of 100 trials.
+    /// The largest number of random failures up to which the other nodes still all reach each
+    /// other, in 99 of 100 trials.
     pub failures_survived_99: u32,
-    /// The number of trials.
+    /// How many trials each number of failures had.
     pub trials: u64,
     /// The seed of the failures.
     pub seed: u64,
@@ -104,9 +105,9 @@ pub struct RoutingRow {
     pub distances_differing: u64,
     /// The smallest number of nodes with such a pair.
     pub first_differing_nodes: Option<u32>,
-    /// The router's mean distance with the most nodes.
+    /// The mean distance by the router, with the most nodes.
     pub hops_mean: f64,
-    /// The mean distance of the search with the most nodes.
+    /// The mean distance by the search, with the most nodes.
     pub shortest_mean: f64,
     /// The real time of the run.
     pub wall_seconds: f64,

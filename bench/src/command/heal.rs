@@ -158,17 +158,17 @@ pub struct Row {
     pub seeds: u64,
     /// How many seeds healed.
     pub healed: u64,
-    /// The first seed that did not heal.
+    /// The first seed that did not heal, or whose broadcasts did not come exactly once to all.
     pub first_failing_seed: Option<u64>,
-    /// The defect of that seed at the end.
+    /// The defect of that seed at the end, or the result of its broadcasts.
     pub defect: Option<String>,
     /// The greatest depth D of a tree before the fault.
     pub depth_max: u32,
     /// ⌈log2 N⌉ of the largest cluster.
     pub levels_max: u32,
-    /// The way until ring, tree and fingers of the living nodes stood.
+    /// The cost until ring, tree and fingers of the living nodes stood.
     pub relinked: Stage,
-    /// The way until no rank was vacant.
+    /// The cost until no rank was vacant any more.
     pub exact: Stage,
     /// Broadcasts that went out.
     pub broadcasts: u64,
@@ -195,7 +195,7 @@ pub struct Stage {
     pub seconds_p99: Option<f64>,
     /// The slowest seed.
     pub seconds_max: Option<f64>,
-    /// The slowest seed, in beats.
+    /// The slowest seed, in beats, rounded up.
     pub rounds_max: Option<u64>,
     /// The most survivors of a seed that had another rank, or a rank of another epoch, than before.
     pub ranks_moved_max: Option<u64>,
@@ -254,7 +254,8 @@ impl Heal {
         Ok(Finding::good_if(row.first_failing_seed.is_none()))
     }
 
-    /// Fail if the fault leaves no survivors, since nothing could heal.
+    /// Fail if a crash would leave no survivors, since nothing could heal. Fail as well if there
+    /// are more victims than nodes.
     fn leaves_survivors(&self) -> Result<(), Failure> {
         let fewest = self.nodes.first() as u32;
         let (victims, most) = match (self.victims, self.fault) {

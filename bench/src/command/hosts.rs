@@ -112,7 +112,7 @@ enum What<'a> {
 }
 
 impl Hosts {
-    /// Run the hosts until they shall stop.
+    /// Run the hosts until this process is told to stop, or its parent ends.
     pub fn run(self) -> Result<Finding, Failure> {
         // Check the scenario before anything is made for it.
         let steps = self.scenario()?;
@@ -189,7 +189,8 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    /// Play the scenario until the last node has ended.
+    /// Play the scenario, and keep the hosts running after its last line. Returns only with an
+    /// error, such as that every node has ended.
     async fn go_on(&mut self) -> Result<Finding, Failure> {
         let mut look = now() + LOOK;
         loop {

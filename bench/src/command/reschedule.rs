@@ -80,13 +80,13 @@ pub struct Row {
     pub scratch_evaluations: u64,
     /// The evaluations until there was a schedule of this many steps, from the old schedule.
     pub old_evaluations: u64,
-    /// The second divided by the first.
+    /// `old_evaluations` divided by `scratch_evaluations`.
     pub evaluations_ratio: f64,
     /// The real time until that schedule, from scratch.
     pub scratch_seconds: f64,
     /// The real time until that schedule, from the old schedule.
     pub old_seconds: f64,
-    /// The second divided by the first.
+    /// `old_seconds` divided by `scratch_seconds`.
     pub seconds_ratio: f64,
     /// Real time for the lower bound.
     pub bound_seconds: f64,
@@ -187,8 +187,8 @@ impl Reschedule {
     }
 }
 
-/// Search for a schedule of at most `steps` steps. Then measure the time: the search is repeated
-/// and stopped after as many evaluations as it needed.
+/// Search for a schedule of at most `steps` steps. Then repeat the search to measure its time, each
+/// time stopped after as many evaluations as it needed.
 fn arm(problem: &Problem, options: Options, steps: u32) -> Result<Arm, Failure> {
     let search = |options: &Options| {
         let watch = Stopwatch::start();

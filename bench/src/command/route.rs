@@ -209,27 +209,28 @@ pub struct Row {
     pub sets: Sets,
     /// How many packets or broadcasts there were.
     pub cases: u64,
-    /// The mean number of hops of the packets that arrived.
+    /// The mean number of hops of the packets, or copies of a broadcast, that arrived.
     pub hops_mean: Option<f64>,
-    /// The most hops of the best 99 in 100 packets.
+    /// The 99th percentile of these hops.
     pub hops_p99: Option<usize>,
-    /// The most hops of a packet.
+    /// The most of these hops.
     pub hops_max: Option<usize>,
-    /// The mean number of hops by breadth-first search, which knows all dead nodes; over all cases.
+    /// The mean number of hops by breadth-first search, which knows all dead nodes. `None` unless
+    /// all unicasts were taken.
     pub shortest_mean: Option<f64>,
-    /// The mean number of steps until the last reachable node has a broadcast.
+    /// The mean number of steps until the last node that a broadcast reaches has it.
     pub steps_mean: Option<f64>,
     /// The most steps of a broadcast.
     pub steps_max: Option<usize>,
-    /// The share of the live nodes that were reached.
+    /// The share of the live destinations that were reached.
     pub delivered_share: Option<f64>,
-    /// The share of the live nodes that are connected with the source over the links in use.
+    /// The share of the live destinations that are connected with the source over the links in use.
     pub connected_share: Option<f64>,
     /// The share of the broadcasts that reached all live nodes.
     pub complete_share: Option<f64>,
     /// How often a router chose a next hop.
     pub decisions: u64,
-    /// The processor time of each choice.
+    /// The mean processor time of a choice, in nanoseconds.
     pub decision_ns: Option<f64>,
     /// How many threads ran.
     pub threads: u8,

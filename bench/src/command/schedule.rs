@@ -145,7 +145,7 @@ pub struct Row {
     pub lower_bound: u32,
     /// Whether steps and lower bound are equal.
     pub optimal: bool,
-    /// The method that found it.
+    /// The method that found the schedule.
     pub method: Method,
     /// The real time of the bound and the search.
     pub seconds: f64,

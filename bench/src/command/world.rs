@@ -10,7 +10,8 @@ use crate::record;
 /// The longest time of forming.
 const FORMING: Duration = Duration::from_secs(300);
 
-/// This many peers in a local network, with these relays. All are ready and know all members.
+/// This many peers in a local network, whose relays have the configuration `relay`. All are ready
+/// and know all members.
 pub(super) fn formed(
     nodes: u32,
     seed: u64,

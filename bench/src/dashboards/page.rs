@@ -13,13 +13,13 @@ use super::{Panel, Variables};
 use crate::figure::chart::DrawingError;
 use crate::figure::report::inline;
 
-/// How many series the legend of a chart names.
+/// The most series that the legend of a chart names.
 const NAMED: usize = 12;
-/// How many numbers a panel shows.
+/// The most numbers that a panel shows.
 const NUMBERS: usize = 256;
-/// How many rows a table has.
+/// The most rows of a table.
 const ROWS: usize = 256;
-/// How many alerts are listed.
+/// The most alerts that are listed.
 const EVENTS: usize = 100;
 
 const STYLE: &str = "
@@ -210,7 +210,7 @@ fn curves(one: &AnsweredPanel, window: Window, events: &[Event]) -> Result<Marku
     })
 }
 
-/// The value at the end of the window, if the series goes on until there.
+/// The value at the end of the window. NaN if the series ends earlier.
 fn current(series: &Series, window: Window) -> f64 {
     match series.points.last() {
         Some((time, value)) if window.end - time < window.step * 1.5 => *value,

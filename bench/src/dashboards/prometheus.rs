@@ -108,18 +108,17 @@ pub enum QueryError {
 pub struct Series {
     /// The labels of the series, with its name as `__name__`.
     pub labels: BTreeMap<String, String>,
-    /// The points of the series, from the oldest to the newest. A value may be infinite or no
-    /// number.
+    /// The points of the series, from the oldest to the newest. A value may be infinite or NaN.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// The newest value; no number if there is none.
+    /// The newest value. NaN if there is no point.
     pub fn last(&self) -> f64 {
         self.points.last().map_or(f64::NAN, |(_, value)| *value)
     }
 
-    /// The largest number among its values; −∞ if there is none.
+    /// The largest finite number among the values. −∞ if there is none.
     pub fn largest(&self) -> f64 {
         let values = self.points.iter().map(|(_, value)| *value);
         let numbers = values.filter(|value| value.is_finite());
@@ -134,7 +133,7 @@ pub struct Window {
     pub start: f64,
     /// The end of the window.
     pub end: f64,
-    /// The time between two points.
+    /// The time between two points, in seconds.
     pub step: f64,
 }
 

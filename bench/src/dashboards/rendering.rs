@@ -61,7 +61,7 @@ fn scaled(value: f64, factor: f64, units: &[&str]) -> String {
     format!("{} {unit}", rounded(value)).trim_end().to_owned()
 }
 
-/// A number with three digits, or with all digits before the point.
+/// A number rounded to three significant digits, or to a whole number if that has more digits.
 fn rounded(value: f64) -> f64 {
     let digits = 2 - value.abs().max(1e-9).log10().floor() as i32;
     let factor = 10_f64.powi(digits.clamp(0, 9));
@@ -101,12 +101,13 @@ pub fn colour_at(place: usize) -> RGBColor {
     COLOURS[place % COLOURS.len()]
 }
 
-/// Whether the curve at this place is dashed, because an earlier curve has the same colour.
+/// Whether the curve at this place of the legend is dashed. Every second round through the colours
+/// is, to tell curves of the same colour apart.
 pub fn is_dashed(place: usize) -> bool {
     place / COLOURS.len() % 2 == 1
 }
 
-/// Curves over time, with a line at each event. `None` if no curve has a value.
+/// Curves over time, with a line at each event. `None` if no curve has a point that can be drawn.
 pub fn chart(
     series: &[(String, Series)],
     unit: &str,
@@ -184,7 +185,8 @@ pub fn chart(
 /// Points without a gap between them, from the oldest to the newest.
 type Run = Vec<(f64, f64)>;
 
-/// The points that can be drawn. A value that is no number, or too large, is a gap.
+/// The points within the window that can be drawn, as runs. A value that is no number or too large
+/// makes a gap, and so does a missing point.
 fn runs(points: &[(f64, f64)], window: Window) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let can_be_drawn = |(time, value): &&(f64, f64)| window.holds(*time) && value.abs() < LARGEST;

@@ -142,7 +142,7 @@ pub(crate) fn inline(image: &str) -> String {
     image.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
 }
 
-/// The values of all curves of a figure, as a table.
+/// The rows of all command lines of a figure, as a table.
 fn rows(figure: &Figure, laboratory: &Laboratory) -> Markup {
     let fields = figure.fields();
     let mut lines: Vec<&String> = figure.lines().collect();

@@ -244,7 +244,7 @@ fn broadcast_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// The greatest number. Not a number if one of them is none.
+/// The greatest of the numbers. NaN if one of them is NaN, or if there are none.
 fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     let greater = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
     numbers.reduce(greater).unwrap_or(f64::NAN)

@@ -160,8 +160,8 @@ impl Hosts {
         }
     }
 
-    /// Drop this share of the datagrams from each of these hosts and to it. Hosts that are not
-    /// named lose nothing.
+    /// Drop this share of the datagrams from each of these hosts and to it. All other hosts lose
+    /// nothing from now on, so losses that were set before end.
     pub async fn set_losses(&self, losses: &BTreeMap<u32, Share>) -> Result<(), HostError> {
         for host in losses.keys() {
             self.host(*host)?;

@@ -63,7 +63,8 @@ struct Wire {
 }
 
 impl UdpRelay {
-    /// A relay on loopback for as many nodes as there are sides. No side is cut off yet.
+    /// A relay on loopback for as many nodes as `sides` has entries. An entry is the side that its
+    /// node is on; the sides are not cut off from each other yet.
     pub async fn start(sides: Vec<bool>) -> Result<Self, HostError> {
         let mut block = std::process::id();
         let mut tries = 1..BLOCKS_MAX;

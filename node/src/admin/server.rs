@@ -35,8 +35,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long a connection over TLS may last. This bounds the use of a certificate that expires or is
 /// revoked meanwhile, except for an answer that is under way.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long an answer that is under way may last after that. A guess: longer than scrapers usually
-/// wait for one. Without this, a client that does not read would stay for ever.
+/// How long after [`LIFE`] an answer that is under way may still last. A guess: longer than
+/// scrapers usually wait for one. Without this, a client that does not read would stay for ever.
 const LAST: Duration = Duration::from_secs(10);
 /// The most bytes of a request head, and the most that are read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
@@ -161,8 +161,8 @@ impl Connection {
         }
     }
 
-    /// Serve until the client ends the connection or its permit goes to another. When it is `over`,
-    /// only the request that runs is finished.
+    /// Serve until the client ends the connection or its permit goes to another. Once `over` is
+    /// cancelled or the server stops, only the request that runs is finished.
     async fn run<T>(self, io: T, over: CancellationToken)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,

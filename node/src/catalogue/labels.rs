@@ -3,7 +3,7 @@
 /// A value and its meaning.
 type Value = (&'static str, &'static str);
 
-/// See [`Message::name`](binomesh_overlay::Message::name).
+/// The kinds of messages of the overlay: see [`Message::name`](binomesh_overlay::Message::name).
 pub(super) const MESSAGES: [Value; 27] = [
     ("attach", "a child asks for its place in the tree"),
     (
@@ -53,7 +53,7 @@ pub(super) const SENDS_FAILED: [Value; 7] = [
     ("unknown-peer", "no address of its peer is known"),
 ];
 
-/// Of messages to this node.
+/// Why this node refuses a message of another node.
 pub(super) const UNPROVEN: [Value; 6] = [
     ("version", "of another version"),
     ("malformed", "it does not parse"),
@@ -72,7 +72,7 @@ pub(super) const UNPROVEN: [Value; 6] = [
     ),
 ];
 
-/// See [`RelayStats`](binomesh_routing::relay::RelayStats).
+/// The events of the relay: see [`RelayStats`](binomesh_routing::relay::RelayStats).
 pub(super) const RELAY_EVENTS: [Value; 32] = [
     ("published", "messages of this node were accepted"),
     (
@@ -177,7 +177,8 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     ),
 ];
 
-/// See [`CustodyRefusal`](binomesh_routing::packet::CustodyRefusal).
+/// Why the relay refuses a packet: see
+/// [`CustodyRefusal`](binomesh_routing::packet::CustodyRefusal).
 pub(super) const RELAY_REFUSALS: [Value; 13] = [
     (
         "epoch-unknown",
@@ -219,7 +220,8 @@ pub(super) const RELAY_OPEN: [Value; 4] = [
     ("packets", "packets that wait for their epoch"),
 ];
 
-/// The first four are those of a relay: see [`Memory`](binomesh_routing::Memory).
+/// The queues of a node. The first four are those of a relay: see
+/// [`Memory`](binomesh_routing::Memory).
 pub(super) const QUEUES: [Value; 7] = [
     (
         "duties",
@@ -242,7 +244,8 @@ pub(super) const QUEUES: [Value; 7] = [
     ),
 ];
 
-/// The worst that a receipt says of anybody, the worst last; or that there is none.
+/// The worst that a receipt says of any member, from the best outcome to the worst; and `not_sent`,
+/// if there is no receipt.
 pub(super) const RECEIPTS: [Value; 6] = [
     (
         "confirmed",
@@ -267,8 +270,8 @@ pub(super) const RECEIPTS: [Value; 6] = [
     ),
 ];
 
-/// See [`Reason`](binomesh_routing::packet::Reason); the last four are of members that have
-/// the message and have not confirmed as was asked.
+/// Why a receipt names a member: see [`Reason`](binomesh_routing::packet::Reason). The last four
+/// are of members that have the message and have not confirmed as was asked.
 pub(super) const EXCEPTIONS: [Value; 17] = [
     ("down", "a verdict says that it is down"),
     ("left", "it has said goodbye"),
@@ -304,7 +307,7 @@ pub(super) const PUSHES: [Value; 3] = [
     ("failed", "it did not come to its end, and nobody has it"),
 ];
 
-/// Of a peer that is slow.
+/// What a slow peer keeps waiting.
 pub(super) const DUE: [Value; 3] = [
     ("late", "parts of messages that it has not answered in time"),
     ("held_back", "copies that wait until it has answered"),
@@ -335,7 +338,7 @@ pub(super) const ORDER_EVENTS: [Value; 4] = [
     ("forgotten", "streams were forgotten for want of room"),
 ];
 
-/// Of collectives.
+/// The kinds of collective operations.
 pub(super) const VERBS: [Value; 8] = [
     ("barrier", ""),
     ("agree", ""),
@@ -347,7 +350,7 @@ pub(super) const VERBS: [Value; 8] = [
     ("all-to-all", ""),
 ];
 
-/// Of collectives.
+/// How a call of a collective operation ended.
 pub(super) const OUTCOMES: [Value; 4] = [
     ("all", "all members have come"),
     ("missing", "it is decided, without some members"),
@@ -363,7 +366,7 @@ pub(super) const DOCUMENTS: [Value; 3] = [
 
 pub(super) const RELOADS: [Value; 2] = [("ok", ""), ("failed", "the former ones stay")];
 
-/// Of the metrics port with TLS.
+/// Why the metrics port with TLS refused a client.
 pub(super) const METRICS_REFUSALS: [Value; 11] = [
     ("no_certificate", ""),
     (

@@ -20,14 +20,14 @@ pub(crate) struct PushCounts {
     pub(crate) bytes_received: Counter,
     /// Files that are here, whole.
     pub(crate) files_stored: Counter,
-    /// Files that nothing has come of here.
+    /// Files that were refused here, or given up before they were whole.
     pub(crate) files_failed: Counter,
     /// Pieces that were not taken.
     pub(crate) pieces_refused: Counter,
 }
 
 impl PushCounts {
-    /// Those of the recorder that is current here and now.
+    /// The counters of the recorder that is in force where this is called.
     pub(crate) fn of_this_node() -> Self {
         let pushes = |outcome: &'static str| catalogue::PUSHES.with([outcome]);
         Self {

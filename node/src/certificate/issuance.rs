@@ -89,7 +89,8 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// Check that it can be saved without `force`: no file of these names exists.
+    /// Check that a certificate of this role can be saved to `dir` without `force`: none of its
+    /// files exists there.
     pub fn check_room(dir: &Path, role: Role) -> Result<(), CertificateError> {
         let [certificate, key] = files(role);
         check_room(dir, [&*key, &*certificate, "ca.pem"])

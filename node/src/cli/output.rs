@@ -78,7 +78,7 @@ impl Output {
         self.write(&line)
     }
 
-    /// Write a line in either form.
+    /// Write a line, JSON or text, and flush it.
     pub(super) fn write(&mut self, line: &str) -> Result<(), Unwritten> {
         let written = writeln!(self.to, "{line}").and_then(|()| self.to.flush());
         written.map_err(|error| match error.kind() {

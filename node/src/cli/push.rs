@@ -16,8 +16,8 @@ use super::host_list::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
-/// How long a node may be silent beyond the receivers' patience. It passes on a sign of life of its
-/// source every 30 s.
+/// How long, beyond twice the receivers' patience, no byte may go from the source to the node
+/// before the push is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often the progress is printed as a line, where no bar can be drawn.
 const NOTICE: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
         last.set(now());
         bar.set_position(bytes);
     });
-    // Even for a silent source the node sends a sign of life every 30 s.
+    // A node that hangs and a source that is silent for so long look the same here.
     let limit = options.patience.saturating_mul(2) + SILENCE;
     let silent = async {
         while let Some(left) = (last.get() + limit).checked_duration_since(now()) {

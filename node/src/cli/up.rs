@@ -110,7 +110,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     Ok(config)
 }
 
-/// The nodes that each node knows, if nodes know neighbours.
+/// The nodes that each node knows at its start. `None` unless `--bootstrap graph` is given.
 fn lists(flags: &UpFlags) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let is_graph = flags.bootstrap == Bootstrap::Graph;
     match &flags.graph {
@@ -292,7 +292,7 @@ impl From<DemoError> for Failure {
 const ORPHANED: &str = "the process that started it has ended";
 
 /// Completes when a signal asks this process to stop, or when its parent process has ended, unless
-/// it outlives its parent.
+/// it outlives its parent. A signal after that ends the process at once.
 fn stopped(outlives_parent: bool) -> Result<impl Future<Output = &'static str>, Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::failed(format!("signals: {error}")));
     let mut terminate = listen(SignalKind::terminate())?;

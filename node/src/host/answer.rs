@@ -1,5 +1,6 @@
-//! Answers to messages whose origin asks for more than that this node has them. An answer tells
-//! what became of the message here, and is a message of its own on a reserved topic.
+//! The answers of this node to messages whose origin asks what became of them here. That a node has
+//! a message is in the receipt anyway; an answer says whether a subscriber took it, or what the
+//! application replies. An answer is a message of its own on a reserved topic.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,8 +20,9 @@ use crate::topic::Topic;
 
 /// The topic of answers.
 const ANSWERS: &str = "$answer";
-/// How long an answer is tried. A guess: origins seldom wait longer. With less, answers over a slow
-/// network are lost; with more, they take up room for origins that have stopped waiting.
+/// How long the relay tries to deliver an answer. A guess: origins seldom wait longer. With less,
+/// answers over a slow network are lost; with more, they take up room for origins that have stopped
+/// waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether messages of a topic are answers.
@@ -61,7 +63,8 @@ impl Answer {
     }
 }
 
-/// The answer that the node itself gives for a message, if any.
+/// The answer that the node itself gives for a message; `None` if the origin asks for none, or for
+/// the application's.
 pub(super) fn own_result(confirmation: Confirmation, offered: Offered) -> Option<DeliveryResult> {
     let lost = if offered.missed > 0 {
         DeliveryResult::Missed

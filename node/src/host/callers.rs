@@ -34,7 +34,7 @@ pub(super) struct Callers {
     pending: BTreeMap<u64, Caller>,
 }
 
-/// Members, and the names by which a caller listed them.
+/// Members, and their names as the caller or the setting `expect` lists them.
 type Members = (Vec<PeerId>, BTreeMap<PeerId, String>);
 /// The terms of the operation, the names of its members, and the caller's value.
 type Prepared = (Terms<PeerId>, BTreeMap<PeerId, String>, Bytes);
@@ -42,7 +42,7 @@ type Prepared = (Terms<PeerId>, BTreeMap<PeerId, String>, Bytes);
 struct Caller {
     key: Key,
     verb: &'static str,
-    /// The names by which the caller listed the members, if it did.
+    /// The members' names as the caller or the setting `expect` lists them; empty without a list.
     names: BTreeMap<PeerId, String>,
     since: Instant,
     is_logged: bool,
@@ -121,7 +121,8 @@ impl Host {
         Ok((terms, names, value))
     }
 
-    /// The members of a request, with their names if the request lists them.
+    /// The members of a request: those that it lists, else those of the setting `expect`, else
+    /// those of the roster. The names come from the list; the roster gives none.
     fn members_of(&self, request: &Request) -> Result<Members, CollectiveError> {
         let named = |names: Vec<String>| {
             let id = |name: &String| self.id_of(&Destination::Name(name.clone()));

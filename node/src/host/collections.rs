@@ -39,7 +39,7 @@ pub(super) struct Settled {
     pub(super) reached: Vec<PeerId>,
     /// The reached members whose answers are awaited.
     pub(super) awaited: Vec<PeerId>,
-    /// Whether it gives up members soon after they are called down ([`crate::Due::Soon`]).
+    /// Whether the message gives up members soon after they are called down ([`crate::Due::Soon`]).
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
@@ -52,13 +52,14 @@ pub(super) struct Collected {
 
 /// All messages for which answers are collected, by sequence. There are at most
 /// [`Collections::MAX`]; a further message is refused. Once the replies have
-/// [`Collections::MAX_BYTES`], only the arrival of a further reply is noted, not its text.
+/// [`Collections::MAX_BYTES`], a further reply is stored only if an equal one is; otherwise the
+/// receipt says `no-room` for its sender.
 #[derive(Default)]
 pub(super) struct Collections {
     open: BTreeMap<u64, Collection>,
     /// When the wait ends for messages that the relay is done with.
     due: BTreeSet<(Instant, u64)>,
-    /// Messages without a missing answer.
+    /// Messages that wait for no further answer: none is missing, or their time is over.
     finished: BTreeSet<u64>,
     contents: Contents,
     /// The relay's count of losses when lost members were last given up.
@@ -215,7 +216,8 @@ impl Collections {
             .collect()
     }
 
-    /// Take all messages that the relay is done with: no answer can come any more.
+    /// End all collections, since no answer can come any more. Returns the messages that the relay
+    /// is done with.
     pub(super) fn take_all(&mut self) -> Vec<Collected> {
         let all: Vec<u64> = self.open.keys().copied().collect();
         all.into_iter().filter_map(|at| self.take(at)).collect()

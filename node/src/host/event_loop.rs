@@ -24,15 +24,15 @@ pub enum Ended {
     Panicked,
     /// A socket of its transport failed; the log has the address.
     TransportFailed,
-    /// Another process of its identity lives a newer life.
+    /// Another process has this node's identity and a newer life (a higher boot number).
     Superseded {
         /// The address at which that process answered.
         address: SocketAddr,
     },
 }
 
-/// Why a node did not start. Its state folder may have been made and its boot noted; nothing else
-/// has changed.
+/// Why a node did not start. Its state folder may have been made, its boot noted and its record of
+/// votes written anew; nothing else has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is not valid.

@@ -48,7 +48,7 @@ impl Inventory {
         };
     }
 
-    /// Compare with a roster that has become complete, or again after a peer has left.
+    /// Compare with the roster, after it has become complete or a peer has left or come back.
     pub(super) fn look(&mut self, roster: &Roster<PeerId>, now: Instant) {
         let left = &self.left;
         let is_member = |peer: &&PeerId| roster.rank_of(**peer).is_some() && !left.contains(*peer);
@@ -60,7 +60,7 @@ impl Inventory {
         self.present = present;
     }
 
-    /// The expected hosts that are no members.
+    /// The expected hosts for which `is_member` is false.
     pub(super) fn absent(&self, now: Instant, is_member: impl Fn(PeerId) -> bool) -> Vec<Absent> {
         let absent = self.away(is_member).map(|(id, name)| Absent {
             name: name.to_owned(),
@@ -72,7 +72,7 @@ impl Inventory {
         absent
     }
 
-    /// The expected peers that are not present, each with its name.
+    /// The expected hosts for which `is_there` is false, each with its name.
     pub(super) fn away(
         &self,
         is_there: impl Fn(PeerId) -> bool,

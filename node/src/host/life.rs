@@ -1,9 +1,9 @@
 //! Begins another life of this node while the process runs.
 //!
-//! A peer may know a newer life of this node's identity than the present one: the state folder was
-//! lost while the clock was behind, or another process used the identity for a while. Peers ignore
-//! the message numbers of an older life. So this process goes on with a newer boot, new machines
-//! and no link. Its users and subscribers stay.
+//! Each life of a node has a number, its boot. A peer may know a newer life of this node's identity
+//! than the present one: the state folder was lost while the clock was behind, or another process
+//! used the identity for a while. Peers ignore the message numbers of an older life. So this
+//! process goes on with a newer boot, new machines and no link. Its users and subscribers stay.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ const LIFE_PERIOD: Duration = Duration::from_secs(60);
 /// The state of the current life.
 #[derive(Debug, Default)]
 pub(super) struct LifeInPlace {
-    /// Whether it has been counted in an epoch with other members.
+    /// Whether this node has been counted in an epoch with other members.
     is_member: bool,
     /// When this node, as a member, last began another life.
     begun: Option<Instant>,

@@ -5,8 +5,9 @@
 //! middle finds no silent neighbour. The transport does not tell the host when an acknowledgement
 //! has come. So the host asks for it with each look, and whenever it is awake while a neighbour
 //! owes one. Once no neighbour owes one, the look waits for the next event or the beat. The
-//! detector gets the same inputs in the same order, except that it hears of some acknowledgements
-//! before the look. While a neighbour owes one, or is near suspicion, neither look nor beat waits.
+//! detector gets the same inputs in the same order as without this wait, except that it hears of
+//! some acknowledgements before the look. While a neighbour owes one, or is near suspicion, neither
+//! look nor beat waits.
 
 use std::time::Duration;
 
@@ -55,8 +56,8 @@ impl Host {
         }
     }
 
-    /// Tell the peer which silent neighbours' transports have acknowledged a packet: such a
-    /// neighbour is alive and hears this node.
+    /// Tell the peer which silent neighbours have acknowledged a packet since the host last asked:
+    /// such a neighbour is alive and hears this node.
     pub(super) fn tell_acknowledged(&mut self) {
         let silent: Vec<PeerId> = self.peer.overlay().silent_neighbours().collect();
         self.acknowledged.retain(|peer, _| silent.contains(peer));

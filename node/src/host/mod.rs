@@ -75,16 +75,16 @@ use targets::LostMembers;
 const EVENTS_PER_TURN: usize = 64;
 /// The most commands that are handled before the transport gets its turn.
 const COMMANDS_PER_TURN: usize = 64;
-/// After this many turns the loop yields to the node's other tasks, even if it has more to do,
-/// since commands come from other threads. With a lower number, the tasks of all other nodes on
-/// this thread would go first too often.
+/// The loop yields to the other tasks of its thread after this many turns, even if it has more to
+/// do: commands come from other threads and may never cease. With a lower number, the tasks of all
+/// other nodes on this thread would go first too often.
 const TURNS: u32 = 16;
-/// Round trips shorter than this are not reported: the relay waits for longer anyway.
+/// Round-trip times below this are not reported to the relay: it waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
 /// How often the relay is told the round-trip times to the peers.
 const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
-/// How often the machines' counters are copied to the metrics without a report or scrape, which
-/// copy them as well. It happens with the next event after this time; a beat is never far.
+/// The machines' counters are copied to the metrics once per this time. A report and a scrape copy
+/// them as well. The copy waits for the first event after this time; a beat is never far.
 const STATS_PERIOD: Duration = Duration::from_secs(15);
 
 /// Bind the transport and prepare the loop.
@@ -115,13 +115,15 @@ struct Host {
     notary: Notary,
     /// The boot of each linked peer's process.
     boots: BTreeMap<PeerId, u64>,
-    /// The length of the beat that was armed last.
+    /// The length of the beat (the period of the heartbeats) that was armed last.
     beat: Duration,
-    /// Whether the armed look may be late, as last set in the timers.
+    /// Whether the next look for silent neighbours may be late (see `liveness`), as last set in the
+    /// timers.
     may_look_wait: Option<bool>,
-    /// The number of acknowledgements of each watched peer at the last look.
+    /// The transport's count of acknowledgements from each silent neighbour, when the host last
+    /// asked.
     acknowledged: BTreeMap<PeerId, u64>,
-    /// The round-trip times that the relay was told last, where they are long enough to matter.
+    /// The round-trip times that the relay was told last, if at least [`NEAR`].
     round_trips: BTreeMap<PeerId, Duration>,
     /// When the relay is told the round-trip times again.
     round_trips_due: Instant,
@@ -154,7 +156,7 @@ struct Host {
     ends: Option<Ended>,
 }
 
-/// A placement, whether it is settled, and whether its overlay is the cluster's.
+/// A placement, whether the node is settled in it, and whether its overlay is the cluster's.
 type Shown = (overlay::Placement<PeerId>, bool, bool);
 
 /// A graceful leave in progress.
@@ -292,7 +294,8 @@ impl Host {
         }
     }
 
-    /// Tell the relay the round-trip time to `peer`, unless it is short or has hardly changed.
+    /// Tell the relay the round-trip time to `peer`. Not told: a time that is as short as the one
+    /// told before ([`NEAR`]), or that has changed by less than a quarter.
     fn tell_round_trip(&mut self, peer: PeerId) {
         let time = self.transport.round_trip(peer).unwrap_or_default();
         let told = self.round_trips.get(&peer).copied().unwrap_or_default();
@@ -368,7 +371,8 @@ impl Host {
         }
     }
 
-    /// Log it, once per reason, if the operator named the peer in the settings.
+    /// Note a failed dial. If the settings name the peer, warn in the log, unless the last warning
+    /// about this peer gave the same reason.
     fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
         self.note_refusal(peer, &reason);
         let mut named = self.config.parent.iter().chain(&self.config.seeds);

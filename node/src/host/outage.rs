@@ -15,7 +15,7 @@ pub(super) struct Outages {
     heard: BTreeMap<PeerId, Instant>,
     /// The neighbours in the ring when it was last closed.
     ring: [Option<PeerId>; 2],
-    /// Those of them that have been called down since then, and when.
+    /// The neighbours in `ring` that have been called down since then, and when.
     gaps: BTreeMap<PeerId, Instant>,
     /// Since when the node has been unsettled.
     unsettled: Option<Instant>,

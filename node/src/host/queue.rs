@@ -19,8 +19,9 @@ use crate::settings::Strategy;
 const MAX_WAITING: usize = 1024;
 /// The most bytes of payload that wait; a message beyond is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Messages may share a packet if their deadlines differ by at most this, or by a tenth of the
-/// time. The receipt of the packet is due with the first. A guess: no user sees the difference.
+/// Messages may share a packet if their deadlines differ by at most this, and by at most a tenth of
+/// the younger message's time. The receipt of the packet is due with the first. A guess: no user
+/// sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
 /// From this number of open packets on, a short message waits for others to share its packet. A
@@ -41,7 +42,7 @@ pub(super) struct Open {
     pub(super) confirmation: Confirmation,
     /// Names of members for which the receipt does not wait.
     pub(super) excused: Arc<[String]>,
-    /// Whether it gives up members soon after they are called down ([`crate::Due::Soon`]).
+    /// Whether the message gives up members soon after they are called down ([`crate::Due::Soon`]).
     pub(super) is_soon: bool,
     pub(super) reply: Reply,
 }
@@ -61,7 +62,8 @@ pub(super) struct OpenMessages {
     pub(super) has_room: bool,
     /// The number of open packets when the relay last had no room for the oldest message.
     pub(super) refused_at: Option<usize>,
-    /// Until when the waiting messages are held back to share a packet, if they are.
+    /// The end of the time for which the waiting messages are held back to share a packet; `None`
+    /// while they are not.
     pub(super) held_until: Option<Instant>,
     /// Whether messages are no longer held back, since this node leaves.
     pub(super) is_last: bool,
@@ -83,7 +85,7 @@ impl Waiting {
         self.since.checked_add(time)
     }
 
-    /// Whether it may share a packet with an older message.
+    /// Whether this message may share a packet with an older one.
     fn goes_with(&self, older: &Self) -> bool {
         let (mine, other) = (&self.outgoing, &older.outgoing);
         self.to == older.to

@@ -15,7 +15,7 @@ use crate::spiffe::id_of;
 /// How long a node may be unready before that is logged. A guess: a restart or a new epoch takes
 /// less at the default profile. With less, each restart would be logged.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The shortest time between two such lines with different reasons.
+/// While the node stays unready: the shortest time between two such lines with different reasons.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The most contacts that a reason names.
 const NAMED_MAX: usize = 4;
@@ -67,8 +67,8 @@ impl Host {
         }
     }
 
-    /// The last refusal of each contact, as the end of a reason. Without contacts: the last refusal
-    /// of any peer.
+    /// The last refusal of each contact, for at most [`NAMED_MAX`] contacts, as the end of a
+    /// reason. Without contacts: the last refusal of any peer.
     fn refusals_of_contacts(&self) -> String {
         let contacts: Vec<&Seed> = self
             .config
@@ -104,7 +104,8 @@ impl Host {
         self.last_refusal = Some((peer, reason.clone()));
     }
 
-    /// Log once that the node stays unready, and once that it is ready again.
+    /// Log that the node stays unready, and again when the kind of reason changes, but seldom
+    /// ([`PAUSE`]). Log once that the node is ready again.
     pub(super) fn attend_readiness(&mut self, is_ready: bool, now: Instant) {
         if is_ready || self.leaving.is_some() {
             if std::mem::take(&mut self.unreadiness.is_logged) && is_ready {

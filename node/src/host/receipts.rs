@@ -28,7 +28,8 @@ pub(super) struct LastNames {
 }
 
 impl Host {
-    /// Offer messages to the subscribers, and send the answers that their origin asks for.
+    /// Offer messages to the subscribers, and send the answers that their origin asks for. A packet
+    /// of answers to this node's own messages goes to their collections instead.
     pub(super) fn deliver(&mut self, delivery: &routing::Delivery<PeerId>) {
         if is_answer(&delivery.topic) {
             for (id, _, payload) in delivery.messages() {
@@ -219,7 +220,8 @@ impl Host {
         awaited.filter(|peer| !is_excused(peer)).collect()
     }
 
-    /// The receipt of a packet's first message, still without id and elapsed time.
+    /// The receipt that all messages of a packet share, still without id, confirmation and elapsed
+    /// time.
     fn describe(&mut self, receipt: &routing::Receipt<PeerId>, is_for_all: bool) -> Receipt {
         let is_listed = |member: &&routing::Unreached<PeerId>| {
             let was_absent = member.rank.is_none() && is_for_all;
@@ -284,7 +286,7 @@ impl Host {
         inventory.absent(now(), was_member)
     }
 
-    /// The roster is complete: compare the expected hosts with it.
+    /// Compare the expected hosts with the roster, and count the absent ones in the metrics.
     pub(super) fn look_for_absent(&mut self) {
         if let Some(roster) = self.peer.relay().roster() {
             self.inventory.look(roster, now());
@@ -314,8 +316,8 @@ impl Host {
     }
 }
 
-/// Count a receipt that is sent. One line of the log stands for all `nameless` members that have
-/// not answered.
+/// Count a receipt that is sent. One entry of the receipt stands for all `nameless` members that
+/// have not answered.
 fn count(receipt: &Receipt, nameless: usize) {
     catalogue::RECEIPT_SECONDS
         .get()

@@ -106,7 +106,8 @@ impl Host {
         unlinked.map(|peer| format!("no link to {}", self.name_of(peer)))
     }
 
-    /// Copy the counters of the machines to the metrics.
+    /// Copy the counters of the machines to the metrics. Also look at the expiry of the credentials
+    /// and at which members are lost.
     pub(super) fn record_stats(&mut self) {
         self.expiry.attend(wall_clock_seconds());
         self.note_lost();
@@ -198,7 +199,8 @@ impl Host {
         }
     }
 
-    /// Record how many messages wait, and how many peers are slow.
+    /// Record the numbers of outstanding receipts, of subscribers, and of slow peers without a name
+    /// in the metrics.
     fn record_messages(&self) {
         let outstanding = self.messages.count() + self.collections.settled_count();
         let slow = self.peer.relay().slow_peers(usize::MAX).len();

@@ -161,8 +161,8 @@ pub(super) fn overlay_config(
             let gather = gather(&config.neighbours);
             let others: BTreeSet<PeerId> = gather.peers.iter().copied().collect();
             let others: Vec<PeerId> = others.into_iter().filter(|peer| *peer != me).collect();
-            // Spread over the list: to probe all neighbours after a loss would cost thousands of
-            // dials.
+            // The contacts are spread over the list: to probe all neighbours after a loss would
+            // cost thousands of dials.
             let step = others.len().div_ceil(NEIGHBOURS_AS_SEEDS).max(1);
             wanted.seeds.extend(others.into_iter().step_by(step));
             wanted.survey = Some(gather);
@@ -253,8 +253,8 @@ fn limits(config: &NodeConfig) -> TransportLimits {
         // A fifth, like all other times of this profile.
         Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
-    // About a beat. With less, a process on a loaded machine would be taken for gone. With more, a
-    // process that was started on another host waits longer to be admitted.
+    // The timeout is about a beat. With less, a process on a loaded machine would be taken for
+    // gone. With more, a process that was started on another host waits longer to be admitted.
     let beat = pace(config).beat;
     let answer_timeout = beat.clamp(Duration::from_millis(500), Duration::from_secs(2));
     TransportLimits {

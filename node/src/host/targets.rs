@@ -119,7 +119,7 @@ impl Host {
         }
     }
 
-    /// Whether a peer is a member and not lost.
+    /// Whether a peer is a member or linked, and neither lost nor gone with a goodbye.
     fn is_present(&self, peer: PeerId) -> bool {
         let roster = self.peer.relay().roster();
         let has_rank = roster.is_some_and(|roster| roster.rank_of(peer).is_some());
@@ -149,8 +149,9 @@ impl Host {
         Some(Place { address, is_tls })
     }
 
-    /// The likely address of the metrics of a host that was never heard of: served like this
-    /// node's, at the address in the settings, or else at a host of its name.
+    /// The likely address of the metrics of a host that has not told it: the port and TLS of this
+    /// node's own metrics, at the host's address in the settings. Without an address, the host's
+    /// name stands for it.
     fn likely_place(&self, peer: PeerId, name: &str) -> Place {
         let port = self.config.metrics.map_or(USUAL_PORT, |at| at.port());
         let contact = self.transport.contact(peer);

@@ -14,15 +14,15 @@ use serde::de::DeserializeOwned;
 
 /// The topic of collectives.
 const TOPIC: &str = "$collective";
-/// The most letters that wait for the relay in one lane. Further ones are dropped and counted; a
-/// member that misses one asks for it again.
+/// The most letters (messages for the same members) that wait for the relay in one lane. Further
+/// ones are dropped and counted; a member that misses one asks for it again.
 const MAX_WAITING: usize = 4096;
 /// The most messages of one letter, and the size up to which messages are added to it, unless
 /// payloads have to be shorter. Guesses: larger letters take long on a link, smaller ones use up
 /// the relay's window. A coordinator of 64 members asks each of them for 64 values.
 const MAX_TOGETHER: usize = 64;
 const MAX_TOGETHER_BYTES: usize = 16 << 10;
-/// The most bytes of all waiting letters; further ones are dropped likewise.
+/// The most bytes of all waiting letters; further messages are dropped likewise.
 const MAX_BYTES: usize = 64 << 20;
 /// The most members that are remembered as slow: as many as a roster has.
 const MAX_SLOW: usize = 4096;
@@ -95,7 +95,8 @@ pub(super) struct Mail<I> {
     bytes: usize,
     /// The open packets, by sequence number.
     open: BTreeMap<u64, Lane>,
-    /// Packets whose receipt came while a letter was being handed to the relay.
+    /// Packets without a letter in `open`, users' too, whose receipt came since the last call of
+    /// [`Mail::next`].
     ended: BTreeSet<u64>,
     /// Members that did not confirm the last message to them in time.
     slow: BTreeSet<I>,
@@ -129,9 +130,9 @@ impl<I: Id + Serialize> Mail<I> {
         self.queue(lane, to, bytes.into());
     }
 
-    /// Add a message to the last waiting letter for the same members, if that letter has room. So
-    /// two members that exchange many messages do not hold up others, even if few letters may be
-    /// open at once.
+    /// Add a message to the last waiting letter for the same members, if that letter has room. A
+    /// message that this letter already has is not added again. So two members that exchange many
+    /// messages do not hold up others, even if few letters may be open at once.
     fn queue(&mut self, lane: Lane, to: Vec<I>, payload: Bytes) {
         let queue = self.waiting.entry(lane).or_default();
         let last = queue.iter().rposition(|letter| letter.to == to);
@@ -231,7 +232,7 @@ impl<I: Id + Serialize> Mail<I> {
         for peer in slow {
             let waiting = self.waiting.get(&Lane::Slow).into_iter().flatten();
             let to_it = waiting.filter(|other| other.to == [peer]).count();
-            // A slow member whose letters are full asks for the rest itself.
+            // A slow member with as many waiting letters asks for the rest itself.
             if to_it < Lane::Slow.room() {
                 for payload in &letter.payloads {
                     self.queue(Lane::Slow, vec![peer], payload.clone());

@@ -31,8 +31,9 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Shorter timers have no slack. A guess, between the beats of the profiles `fast` and
-    /// `default`: slack on fast beats would delay verdicts, no slack on slow ones costs wake-ups.
+    /// Timers that are shorter than this have no slack. A guess, between the beats of the profiles
+    /// `fast` and `default`: slack on fast beats would delay verdicts, no slack on slow ones costs
+    /// wake-ups.
     const FAST: Duration = Duration::from_millis(250);
 
     /// Whether the overlay looks for silent peers when this timer fires: the host gives it
@@ -77,8 +78,8 @@ pub enum Input<I> {
         /// The message.
         message: Message<I>,
     },
-    /// A copy of a message came without a valid signature of its origin, though one was required:
-    /// see [`routing::Input::Unproven`].
+    /// A copy of a message came with an invalid signature of its origin, or without the signature
+    /// that the settings require: see [`routing::Input::Unproven`].
     Unproven {
         /// The peer that sent the copy.
         from: I,
@@ -87,7 +88,7 @@ pub enum Input<I> {
         /// Why the signature is not accepted.
         reason: CustodyRefusal,
     },
-    /// The transport of a linked peer has acknowledged a packet since the last look at it.
+    /// The transport of a linked peer has acknowledged a packet since the host last asked.
     Acknowledged {
         /// The linked peer.
         peer: I,
@@ -156,8 +157,8 @@ impl<I: Id> Message<I> {
 }
 
 impl<I> Input<I> {
-    /// Whether the input is for the relay. Such an input changes the overlay only along with an
-    /// event, or in details that can wait for the next beat.
+    /// Whether the input is for the relay or the collectives. Such an input changes the overlay
+    /// only along with an event, or in details that can wait for the next beat.
     pub(crate) const fn is_of_relay(&self) -> bool {
         matches!(
             self,

@@ -59,14 +59,14 @@ pub(super) struct Incoming {
     /// Stretches that came ahead of the hashed bytes: start, end, and the bytes if no file has
     /// them.
     ahead: BTreeMap<u64, (u64, Bytes)>,
-    /// The number of bytes in memory among these.
+    /// The number of bytes in memory among these stretches.
     ahead_bytes: usize,
     hasher: blake3::Hasher,
     hashed: u64,
 }
 
 impl Sink {
-    /// A file in a folder. An existing one is an error unless it is to be replaced.
+    /// A file of this name in `folder`. Fails if such a file exists and is not to be replaced.
     pub(super) fn file(folder: &Path, name: &str, replace: bool) -> Result<Self, String> {
         let place = folder.join(name);
         if !replace && place.symlink_metadata().is_ok() {
@@ -96,7 +96,7 @@ impl Incoming {
         }
     }
 
-    /// Whether the head of a later piece agrees with the first one.
+    /// Whether length and `replace` in the head of a later piece are those of the first head.
     pub(super) fn is(&self, size: Option<u64>, replace: bool) -> bool {
         self.size == size && self.replace == replace
     }

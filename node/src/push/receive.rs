@@ -155,7 +155,8 @@ const fn began_before(head: &Head) -> bool {
 struct Desk {
     node: Node,
     target: Target,
-    /// The answers that wait for a reader; at most as many as the streams owe.
+    /// Takes the answers that streams give once their readers have come so far; at most as many
+    /// wait here as the streams owe.
     answers: PieceAnswers,
     /// The pushes that are coming; at most [`PUSHES_MAX`].
     open: BTreeMap<Key, (Box<Incoming>, Instant)>,

@@ -31,8 +31,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// The most bytes of a head: a name and numbers.
 const HEAD_MAX: usize = 512;
 
-/// Why a push did not come to its end. Receivers have been told to forget it, and none has the
-/// file.
+/// Why a push did not come to its end. Receivers are told to forget it. None has the file, unless
+/// the node stopped while the end was on its way.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The name is not valid.
@@ -48,8 +48,8 @@ pub enum PushError {
 
 /// Push the bytes of `source` to all members, and report the result for each member. The source is
 /// read no faster than pieces get away, at most 8 MiB ahead of the slowest receiver that is waited
-/// for. Bytes of a slow source go at once. `progress` is told the number of bytes that have their
-/// receipts.
+/// for. Bytes of a slow source go after a short pause. `progress` is told the number of bytes that
+/// have their receipts.
 pub async fn send(
     node: &Node,
     source: impl AsyncRead + Unpin,
@@ -81,7 +81,7 @@ struct PieceInFlight {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
-    /// The number of pieces that follow.
+    /// The number of pieces that follow this one.
     left: u32,
     /// Whether it is the last piece, which has the hash of the whole and no bytes.
     is_end: bool,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a node signs what it publishes, and what it takes from others. A signature that
-/// is there is verified by each of them.
+/// Whether a node signs its messages, and whether it takes unsigned messages of others. With each
+/// value the node verifies a signature that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]

@@ -3,8 +3,8 @@
 //! A call needs no queue and no other task, which saves waking a task for each packet. In return, a
 //! slow function holds up the node.
 //!
-//! This is the only place where users' code runs. Panics of that code end here: panics of the call,
-//! and of dropping what the function holds.
+//! The code of a listener runs only here. Its panics end here: panics of the call, and of dropping
+//! what the function holds.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,7 +51,7 @@ impl Slot {
     }
 }
 
-/// The node's end of a listener. The function is called until [`Listener`] is dropped.
+/// The node's end of a listener. The function is called until it panics or [`Listener`] is dropped.
 pub(crate) struct Callback {
     slot: Arc<Slot>,
     /// Whether the log was told that it is slow.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Id, World};
 
-/// The boot of a process that joins later. Smaller boots are left for processes that lose their
-/// memory.
+/// The boot of a node that a fault adds to the world. Smaller boots are left for processes that
+/// lose their memory.
 pub(super) const FIRST_BOOT: u64 = 1_000;
 
 /// The deployment tree of a world.

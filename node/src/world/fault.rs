@@ -50,9 +50,9 @@ pub enum Fault {
         count: u32,
         ms: u64,
     },
-    /// Lose all messages from `from` to `to`, for `ms` or until the end.
+    /// Lose all messages from `from` to `to`, for `ms` or until [`World::calm`].
     Cut { from: Id, to: Id, ms: Option<u64> },
-    /// Lose all messages between `a` and `b`, for `ms` or until the end.
+    /// Lose all messages between `a` and `b`, for `ms` or until [`World::calm`].
     Sever { a: Id, b: Id, ms: Option<u64> },
     /// Lose all messages between different `groups` for `ms`.
     Partition { groups: Vec<Vec<Id>>, ms: u64 },
@@ -172,7 +172,8 @@ impl Fault {
         }
     }
 
-    /// How long the fault lasts; `None` if it goes on until [`World::calm`].
+    /// How long the fault lasts; `None` if it goes on until [`World::calm`]. Zero for `Drift`,
+    /// although it goes on as long, and for faults that happen at one moment.
     pub const fn lasts(&self) -> Option<Duration> {
         let ms = match self {
             Self::Pause { ms, .. }
@@ -283,8 +284,8 @@ impl World {
         }
     }
 
-    /// End all lasting faults: cuts, liars, pauses, narrow and slow links, drift. Dead processes
-    /// stay dead.
+    /// End the lasting faults: cuts, partitions, weather, slow and narrow links, lies, layers that
+    /// are not understood, and drift. Pauses end by themselves, and dead processes stay dead.
     pub fn calm(&mut self) {
         self.network.mend();
         let now = self.now;

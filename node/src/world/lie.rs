@@ -46,9 +46,9 @@ pub enum Lie {
     Ring,
     /// Sends goodbyes and refusals to arbitrary peers.
     Goodbyes,
-    /// Calls all peers alive, and itself alive to peers that ask about another.
+    /// Tells arbitrary peers, unasked, that others are alive.
     Alive,
-    /// Calls live peers down, and dead ones up.
+    /// Calls arbitrary peers down or up.
     Verdicts,
     /// Claims the greatest possible number of its process's life.
     Boots,
@@ -60,11 +60,11 @@ pub enum Lie {
     Custody,
     /// Refuses messages, with all kinds of reasons.
     Refusals,
-    /// Reports receivers that it has reached as ones that refused.
+    /// Reports receivers that it has reached as unconfirmed, and under wrong names.
     Exceptions,
     /// Alters the recorded way of messages that it hands on.
     Transit,
-    /// Hands messages on with the greatest possible round.
+    /// Hands messages on with the greatest possible round, and as if all earlier ones were closed.
     Rounds,
 }
 

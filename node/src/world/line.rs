@@ -106,7 +106,8 @@ impl Narrow {
     }
 
     /// Queue a message. In a slot it replaces the older message, or is merged with it. If its queue
-    /// is full it is dropped, and the sender is told later when there is room.
+    /// is full, it is dropped. The sender of a dropped packet or control message is told later when
+    /// there is room.
     pub(super) fn push(&mut self, message: Message<Id>) {
         match (Stream::of(&message), message) {
             (_, Message::Overlay(message)) => {

@@ -108,14 +108,14 @@ enum Happening {
         boots: (u64, u64),
         message: Message<Id>,
     },
-    /// A timer fires, unless it was armed again.
+    /// A timer fires, unless it was armed again or disarmed.
     Alarm {
         at: Id,
         boot: u64,
         timer: Timer,
         armed: u64,
     },
-    /// A greeting is over.
+    /// A greeting, the handshake of a new link, is over at one end.
     LinkUp {
         at: Id,
         peer: Id,

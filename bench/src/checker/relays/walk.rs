@@ -17,8 +17,8 @@ const CHUNK: u64 = 500;
 /// The result of many schedules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// How many schedules ran. In a world without a flaw there are fewer than requested only if one
-    /// failed.
+    /// How many schedules ran. They are fewer than requested if one failed, unless
+    /// [`Schedules::to_the_end`] is set.
     pub schedules: u64,
     /// How many steps all schedules had.
     pub steps: u64,

@@ -157,7 +157,8 @@ fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
     }
 }
 
-/// Add faults between these times. Each has its own time, and none lasts longer.
+/// Add faults between these times, each with its own time. They end by `end`, except for pauses,
+/// leaves and a partition that is judged, which may last longer.
 fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
     if theme == Theme::Partition {
         // A partition is alone in its burst, and long enough for its parts to be judged.

@@ -8,7 +8,7 @@ use binomesh_routing::collective::{Key, Name, Number, OnLoss, Op, Terms, Verb, j
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// An operation to call. Its first caller may come at the time of the operation.
+/// An operation to call. The scenario has its time; each caller comes then or later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {

@@ -79,7 +79,7 @@ pub struct Outcome {
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,
-    /// The times from the last fault of each burst to the exact graph.
+    /// The times from the end of the last fault of each burst to the exact graph.
     pub healed: Vec<Duration>,
     /// How long the world lived.
     pub lived: Duration,
@@ -199,7 +199,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Start all nodes. What each is told follows from the seed and its number.
+    /// Start all nodes. The parent and the seed addresses of each follow from the scenario's seed
+    /// and the node's number.
     fn deploy(&mut self) {
         let Scenario {
             seed, nodes, shape, ..

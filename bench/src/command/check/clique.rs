@@ -9,7 +9,7 @@ use crate::checker::search::{Found, search};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// How many states of one world are judged.
+/// The most states of one world that are judged, without `--states`.
 const STATES: u64 = 2_000_000;
 
 /// The result for one world, or for all worlds of one size.

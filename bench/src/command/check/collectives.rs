@@ -7,7 +7,7 @@ use crate::checker::search::search;
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// How many states of one world are judged.
+/// The most states of one world that are judged, without `--states`.
 const STATES: u64 = 2_000_000;
 
 /// A world and its name.

@@ -8,7 +8,7 @@ use crate::checker::search::search;
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// How many states of one graph are judged.
+/// The most states of one graph that are judged, without `--states`.
 const STATES: u64 = 200_000;
 
 impl Check {

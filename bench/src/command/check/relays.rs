@@ -17,7 +17,8 @@ use crate::record::{self, Stopwatch};
 const NODES: u32 = 7;
 /// The number of nodes in worlds in which all broadcast.
 const ALL: u32 = 4;
-/// A number above that of the states of the largest of these worlds.
+/// The most states of one world that are judged, without `--states`: more than the largest of these
+/// worlds has.
 const STATES: usize = 20_000_000;
 
 /// The result for one world.

@@ -52,7 +52,7 @@ pub(super) struct GraphRow {
     finger_rounds_mean: Option<f64>,
     rounds_mean: Option<f64>,
     rounds_max: Option<u64>,
-    /// The greatest of all rounds, divided by the diameter and the logarithm of the nodes.
+    /// The most, over all runs, of the rounds divided by the sum of diameter and log2 N.
     rounds_to_diameter_and_log_max: Option<f64>,
     claims_per_node_mean: Option<f64>,
     first_inexact_seed: Option<u64>,
@@ -86,7 +86,7 @@ impl Run {
 }
 
 impl Converge {
-    /// The number of runs, if the options fit a graph.
+    /// The number of runs in a graph. Fails if the options do not fit a graph.
     pub(super) fn runs_in_graph(&self) -> Result<u64, Failure> {
         let refusal = if self.bootstrap != BootstrapName::Graph {
             "--graph is of --bootstrap graph: add it"

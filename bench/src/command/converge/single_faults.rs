@@ -15,7 +15,7 @@ pub(super) struct SingleFaultsRow {
     nodes: usize,
     backoff_minimum: u32,
     backoff_maximum: u32,
-    /// Every value of every variable, every message in every channel.
+    /// The number of faults that [`Quiet::faults`] lists.
     pub(super) faults: usize,
     pub(super) recovered: usize,
     first_failing: Option<String>,

@@ -47,7 +47,7 @@ impl Sizes {
         self.last
     }
 
-    /// The size for this number: all sizes in turn.
+    /// The size of the run with this number. The sizes take turns.
     pub const fn turn(self, number: u64) -> usize {
         self.first + (number % (self.last - self.first + 1) as u64) as usize
     }

@@ -80,7 +80,8 @@ impl Traffic {
         self.left == 0 && now >= self.next + LAST
     }
 
-    /// Send a broadcast from a node with a place. If none has a place or accepts it, try later.
+    /// Send a broadcast from a random node that has a placement. If none has one or the node does
+    /// not accept it, try later.
     fn send(&mut self, world: &mut World) {
         let peers = world.peers();
         let placed = peers.filter(|(_, peer)| peer.relay().placement().is_some());

@@ -5,9 +5,9 @@ use std::io::{BufRead, Read};
 
 use tokio::sync::mpsc;
 
-/// The longest line. A longer one is cut and marked, and the mark is in no valid step.
+/// The longest line, in bytes. A longer one is cut and marked, and the mark is in no valid step.
 const LINE_MAX: u64 = 256;
-/// How many lines wait for their turn. Further lines stay in the pipe.
+/// The most lines of standard input that wait for their turn. Further lines stay in the pipe.
 const QUEUE: usize = 16;
 
 /// The lines of a scenario.

@@ -20,7 +20,7 @@ use super::setup::{Context, Setup, now, quantile};
 use crate::command::{Failure, Finding};
 use crate::record;
 
-/// Broadcasts before the cut, to compare with.
+/// How many broadcasts are sent before the cut, to compare with.
 const BEFORE: u32 = 20;
 /// The longest time that the last broadcasts may take.
 const LAST: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ pub struct Row {
     pub cut: u32,
     /// How many broadcasts were sent after the cut.
     pub broadcasts: u32,
-    /// How many of these their nodes did not accept.
+    /// How many broadcasts, before the cut and after it, their nodes did not accept.
     pub refused: u32,
     /// How many deliveries were due, to other living nodes.
     pub due: usize,
@@ -92,9 +92,9 @@ pub struct Row {
     pub first_milliseconds_limit: f64,
     /// The median time of the broadcasts after the first one.
     pub later_milliseconds_p50: Option<f64>,
-    /// The longest time of the best 99 in 100 of these.
+    /// The 99th percentile of these times.
     pub later_milliseconds_p99: Option<f64>,
-    /// The longest time of these.
+    /// The longest of these times.
     pub later_milliseconds_max: Option<f64>,
     /// Whether every promise held.
     pub ok: bool,

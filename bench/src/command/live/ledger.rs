@@ -39,7 +39,7 @@ pub struct Tallied {
     pub epochs_of_one_node_max: u64,
     /// The most times that one node counted fewer members, or called the victim down.
     pub leaves_max: u64,
-    /// The most times that this ended at one node.
+    /// The most times that one node counted all members again and no longer called the victim down.
     pub returns_max: u64,
     /// The smallest population that a node counted.
     pub population_min: u32,

@@ -63,17 +63,18 @@ pub struct Partition {
 pub struct Half {
     /// The number of its nodes.
     pub nodes: usize,
-    /// The time from the cut until it was an exact graph by itself.
+    /// The seconds from the cut until the half was an exact graph by itself, and has stayed one.
     pub graph_seconds: Option<f64>,
     /// The number of broadcasts that were judged.
     pub broadcasts: usize,
-    /// How many of these its nodes did not accept.
+    /// How many of these broadcasts their nodes did not accept.
     pub refused: usize,
-    /// How many of these were sent after it was an exact graph.
+    /// How many of the broadcasts that were not accepted were sent after the half was an exact
+    /// graph.
     pub refused_as_graph: usize,
-    /// How many deliveries were due, to other nodes of this half.
+    /// How many deliveries of accepted broadcasts were due, to other nodes of this half.
     pub due: usize,
-    /// How many of these did not come before the end of the cut.
+    /// How many of these deliveries did not come before the end of the cut.
     pub undelivered: usize,
     /// The longest time from a broadcast until all nodes of the half had it.
     pub delivery_seconds_max: Option<f64>,

@@ -13,7 +13,7 @@ use super::setup::now;
 
 /// The longest wait for an answer. A paused node gives none.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How many answers wait for the observer. Full: no further questions are asked.
+/// The most answers that wait for the observer. While so many wait, no further questions are asked.
 const WAITING: usize = 1024;
 
 /// The news of one node: an answer that differs from the one before.

@@ -14,7 +14,7 @@ use super::credentials::CredentialsFolder;
 use super::runtimes::Runtimes;
 use crate::command::Failure;
 
-/// How many messages wait for the first writer, and how many are written at once.
+/// The most messages that wait for the writer of node 0, and the most that it writes at once.
 pub(super) const BATCH: usize = 64;
 /// The most chunks that are read at once, each of one datagram.
 const CHUNKS: usize = 64;

@@ -18,7 +18,7 @@ use crate::command::Failure;
 
 /// The most messages without a receipt.
 const WINDOW: usize = 1024;
-/// How many messages wait for a subscriber. Full: further ones are left out.
+/// The most messages that wait for a subscriber; further ones are left out.
 const CAPACITY: usize = 65_536;
 
 /// The pause before all nodes are asked for their tables again.
@@ -110,7 +110,7 @@ impl Network {
         self.publisher.send(&self.nodes[0], payload).await
     }
 
-    /// Wait until every message has its receipt.
+    /// Wait until every message has its receipt. Fails if a subscriber has missed messages.
     pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
         self.publisher.settle().await?;
         match self.missed.load(Ordering::Relaxed) {

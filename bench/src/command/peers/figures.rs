@@ -47,7 +47,7 @@ pub(super) enum Figure {
     FormationSeconds,
     /// The processor time of the formation.
     FormationCpuSeconds,
-    /// The same per link; for the tree, this is the cost of a handshake.
+    /// The processor time of the formation per link; for the tree, this is the cost of a handshake.
     FormationCpuMsPerLink,
     /// By how much the process has grown during the formation, per node. Memory that an earlier
     /// system has freed is used again, so it is exact only for the first system.
@@ -76,14 +76,14 @@ pub(super) enum Figure {
     /// The instructions of the nodes' own code while no message is sent, without those of the
     /// kernel.
     IdleInstructionsPerSecond,
-    /// The same per delivery, one message at a time, less the instructions of idle nodes.
+    /// Instructions per delivery, one message at a time, less the instructions of idle nodes.
     InstructionsPerSingleDelivery,
-    /// The same, back to back.
+    /// Instructions per delivery, back to back, less the instructions of idle nodes.
     InstructionsPerDelivery,
-    /// IP packets while instructions were counted. If there are more than otherwise, a timer has
-    /// fired that does not fire at full speed.
+    /// IP packets per delivery while instructions were counted, one message at a time. If there are
+    /// more than otherwise, a timer has fired that does not fire at full speed.
     CountedPacketsPerSingleDelivery,
-    /// The same, back to back.
+    /// IP packets per delivery while instructions were counted, back to back.
     CountedPacketsPerDelivery,
     /// How often threads of a node's process go to sleep while no message is sent.
     IdleWakeupsPerSecondPerNode,

@@ -21,9 +21,9 @@ const WARM_UP: u64 = 20;
 /// whether the kernel puts both of the runtime's threads on one core for some milliseconds. A
 /// guess, like those below.
 const SINGLES: u64 = 2000;
-/// No further messages are sent after this time,
+/// The time after which no further single message is sent, if there were [`SINGLES_AT_LEAST`].
 const SINGLES_TAKE: Duration = Duration::from_secs(1);
-/// unless there were fewer than this many.
+/// The fewest messages for a measurement of latency, unless the workload has fewer.
 const SINGLES_AT_LEAST: u64 = 300;
 /// The most deliveries of one measurement.
 const DELIVERIES: u64 = 2_000_000;

@@ -30,9 +30,9 @@ use protocol::{Request, Response};
 
 /// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
-/// Single messages are sent for this time,
+/// The time for which single messages are sent, within [`SINGLES`].
 const SINGLES_TAKE: Duration = Duration::from_secs(5);
-/// but at least and at most this many. Guesses, like all numbers here.
+/// The fewest and the most single messages. Guesses, like all numbers here.
 const SINGLES: (u64, u64) = (30, 300);
 /// The pause before all nodes are asked for their tables again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);

@@ -24,7 +24,8 @@ const TRIES: u32 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sets {
-    /// All sets of dead nodes without the source, with all live sources and destinations.
+    /// All sets of dead nodes, each with all live sources and destinations. For broadcasts, all
+    /// sets without the root.
     Exhaustive,
     /// A drawn sample of cases.
     Sampled,
@@ -139,8 +140,9 @@ impl Cases {
     }
 }
 
-/// Dead ranks between source and destination, if there is room below a drawn ancestor of the
-/// destination. The source is not below that ancestor.
+/// Dead ranks on the way from source to destination, at the place that the study names. They are in
+/// the subtree of a drawn ancestor of the destination, or beside that ancestor on its level. `None`
+/// if there is no room, or if the source is in that subtree.
 fn on_the_way(
     study: &Study,
     source: Rank,

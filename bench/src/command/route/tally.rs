@@ -9,7 +9,7 @@ pub(super) struct Tally {
     pub(super) cases: u64,
     /// Hops of every delivery.
     pub(super) hops: Histogram,
-    /// Shortest paths of all connected pairs, if they were looked for.
+    /// Lengths of the shortest paths of all connected pairs, if all unicasts are taken.
     pub(super) shortest: Histogram,
     /// Steps of every broadcast.
     pub(super) steps: Histogram,

@@ -2,8 +2,8 @@
 //!
 //! An arrow goes along the whole path of a message, beside the middle of each channel, so that the
 //! two directions of a link differ. Colours stand for messages: for blocks, for the origins of an
-//! all-to-all broadcast, or for the destinations of a scatter. If there is only one message, they
-//! stand for its senders.
+//! all-to-all broadcast or a gather, or for the destinations of a scatter. If there is only one
+//! message, they stand for its senders.
 
 use binomesh_routing::schedule::{Collective, Message, Move, Schedule, Topology};
 use plotters::coord::Shift;
@@ -130,8 +130,8 @@ impl Map<'_> {
         (MARGIN + right * room, MARGIN + TITLE / 2.0 + down * room)
     }
 
-    /// A curve from one node to another, `beside` pixels to the right of the middle. It bends round
-    /// a node that is between them.
+    /// A curve from one node to another, `beside` pixels to the right of the straight line. It
+    /// bends round a node that is between them.
     fn curve(&self, from: usize, to: usize, beside: f64) -> Vec<Point> {
         let (start, end) = (self.at(from), self.at(to));
         let along = (end.0 - start.0, end.1 - start.1);

@@ -16,7 +16,8 @@ use crate::command::chaos::scenario::Timed;
 const OF_OPERATIONS: u64 = 0x9d2c_5680_ca7a_11ed;
 /// The longest time between two operations.
 const MOST_BETWEEN_MS: u64 = 20_000;
-/// A length above that of a value of a few members that travels in the proposal itself.
+/// A length in bytes with which the values of a few members no longer travel in the proposal
+/// itself.
 const LONG: u32 = 5_000;
 
 /// The operations of this seed, until this time.

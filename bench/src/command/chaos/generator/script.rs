@@ -300,8 +300,8 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Add messages between these times, from nodes that are up in the end, or from all nodes, some
-    /// of which will be dead then.
+    /// Add messages between these times. With `by_the_living`, their origins are nodes that are up
+    /// after the faults so far; otherwise all nodes, some of which are dead then.
     pub(super) fn chatter(&mut self, times: Range<u64>, per_minute: u64, by_the_living: bool) {
         let count = times.end.saturating_sub(times.start) * per_minute / 60_000;
         for _ in 0..count {

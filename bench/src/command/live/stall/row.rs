@@ -31,9 +31,10 @@ pub struct Row {
     pub silence_seconds_max: f64,
     /// How many deliveries at the other receivers never came.
     pub lacking: u64,
-    /// How many messages came there more than once.
+    /// How many messages came to one of the other receivers more than once.
     pub duplicates: u64,
-    /// How many of the lacking messages came there, but were not read in time by this command.
+    /// How many of the lacking messages came to their receiver, but were not read in time by this
+    /// command.
     pub overrun: u64,
     /// How many receipts name another receiver as not reached.
     pub others_unreached: usize,

@@ -16,7 +16,7 @@ pub(super) enum Request {
         /// How many nodes will dial it, if it is a bare node.
         children: u32,
     },
-    /// Continue when all connections stand.
+    /// Wait until the connections of this node stand, and count messages from then on.
     Join,
     /// Report the cluster as the node sees it.
     Report,
@@ -68,14 +68,16 @@ pub(super) enum Response {
     },
     /// All messages were sent, and have their receipts if the system has any.
     Sent {
-        /// The times, by the clock that all processes share.
+        /// When each message was sent, by the clock that all processes share. For messages back to
+        /// back: when the first was sent, and when the last receipt came.
         times_ns: Vec<u64>,
         /// The number of messages.
         messages: u64,
     },
     /// All messages have come.
     Arrived {
-        /// The times, by the clock that all processes share.
+        /// When each message came, by the clock that all processes share; only the last if the
+        /// times are not kept.
         times_ns: Vec<u64>,
     },
     /// The resources since the process began.

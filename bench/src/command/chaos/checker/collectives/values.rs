@@ -13,7 +13,8 @@ use bytes::Bytes;
 
 use super::{Breach, Operation};
 
-/// How many choices of values a combined value is compared with.
+/// How many choices of values a combined value is compared with. If there are as many or more,
+/// every combined value counts as right.
 const MAX_CHOICES: usize = 256;
 
 /// The values that each member may have brought.
@@ -119,7 +120,7 @@ fn judge_sum(
     }
 }
 
-/// All possible combined values, in the order of the list.
+/// The possible combined values, combined in the order of the list; at most [`MAX_CHOICES`].
 fn sums(operator: Operator, number: Number, arrived: &[Id], choices: &Choices) -> Vec<Bytes> {
     let mut sums: Vec<Option<Bytes>> = vec![None];
     for member in arrived {
