@@ -150,7 +150,7 @@ pub struct TransformationOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
     /// A file or folder cannot be read.
-    #[error("cannot read {path}: {reason}; name the folder of the dashboards by --dashboards", path = path.display())]
+    #[error("cannot read {path}: {reason}; give the folder of the dashboards with --dashboards", path = path.display())]
     Unreadable {
         /// The file or folder that was read.
         path: PathBuf,
@@ -166,7 +166,7 @@ pub enum DashboardError {
         reason: serde_json::Error,
     },
     /// The folder has no dashboard.
-    #[error("{} has no dashboard: no file there ends with .json; name their folder by --dashboards", .0.display())]
+    #[error("the folder {} has no dashboard, since no file in it ends with .json; give another folder with --dashboards", .0.display())]
     Empty(PathBuf),
 }
 

@@ -142,7 +142,7 @@ impl Blocks {
     fn end_some(&self, world: &mut World) -> Result<(), Failure> {
         if self.dead + 1 >= self.nodes {
             return Err(Failure::Run(format!(
-                "--dead {}: of {} members at least two have to live",
+                "--dead {}: at least two of the {} members must stay alive; give a smaller --dead",
                 self.dead, self.nodes
             )));
         }
@@ -172,7 +172,8 @@ impl Blocks {
             is_ordered: false,
         };
         let published = world.with_peer(0, |peer, out| peer.publish(publish, out));
-        let published = published.ok_or_else(|| Failure::Run("there is no peer".to_owned()))?;
+        let published = published
+            .ok_or_else(|| Failure::Run("the simulated overlay has no peer 0".to_owned()))?;
         published.map(drop).map_err(Failure::run)
     }
 
@@ -190,7 +191,7 @@ impl Blocks {
             }
         }
         Err(Failure::Run(format!(
-            "only {delivered} of {all} blocks came in {} s",
+            "only {delivered} of {all} blocks were delivered within {} s",
             TIME.as_secs()
         )))
     }

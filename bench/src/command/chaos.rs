@@ -110,13 +110,13 @@ pub struct Chaos {
 fn sizes(text: &str) -> Result<Sizes, String> {
     let sizes = text.parse::<Sizes>().ok();
     let valid = sizes.filter(|sizes| sizes.first() >= 2 && sizes.last() <= 4096);
-    valid.ok_or_else(|| "expected a number from 2 to 4096, or two as A..B".to_owned())
+    valid.ok_or_else(|| "expected a number from 2 to 4096, or a range such as 2..40".to_owned())
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let valid = number.filter(|minutes| (0.0..=1e6).contains(minutes));
-    valid.ok_or_else(|| "expected minutes, from 0 to 1000000".to_owned())
+    valid.ok_or_else(|| "expected a number of minutes from 0 to 1000000".to_owned())
 }
 
 /// The results of all seeds.

@@ -170,7 +170,9 @@ impl Collectives {
             let receipt = nodes[0].publish(payload.clone(), SendOptions::default());
             let receipt = receipt.await.map_err(Failure::run)?;
             if receipt.reached_count != receipt.expected_count {
-                return Err(Failure::Run("a broadcast did not reach all".to_owned()));
+                return Err(Failure::Run(
+                    "a broadcast did not reach all nodes".to_owned(),
+                ));
             }
             latencies.push(watch.elapsed());
         }
@@ -258,7 +260,7 @@ fn check(outcome: &CollectiveOutcome) -> Result<(), Failure> {
     match outcome.agreed && outcome.missing.is_empty() {
         true => Ok(()),
         false => Err(Failure::Run(format!(
-            "{} {} was not completed by all: {:?}",
+            "the collective {}, generation {}, ended without these members: {:?}",
             outcome.name, outcome.generation, outcome.missing
         ))),
     }

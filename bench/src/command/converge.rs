@@ -278,7 +278,11 @@ impl Converge {
     /// The row of a clean start of one size, or the options that do not go together.
     pub fn measure(&self) -> Result<serde_json::Value, String> {
         if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
-            return Err("a clean start of one size is measured here".to_owned());
+            return Err(
+                "a figure needs a clean start with one number of nodes; leave out \
+                        --arbitrary and --single-faults, and give one number to --nodes"
+                    .to_owned(),
+            );
         }
         let reading = self.reading().map_err(|failure| failure.to_string())?;
         let seeds = self.runs().map_err(|failure| failure.to_string())?;
@@ -300,7 +304,9 @@ impl Converge {
         let row = row.map_err(|error| error.to_string())?;
         match is_good {
             true => Ok(row),
-            false => Err(format!("it did not converge as it should: {row}")),
+            false => Err(format!(
+                "the run did not converge to the exact binomial graph: {row}"
+            )),
         }
     }
 
@@ -313,16 +319,18 @@ impl Converge {
             return self.runs_in_graph();
         }
         let refusal = if is_clique && (self.arbitrary || self.single_faults) {
-            "--bootstrap clique starts clean: leave --arbitrary and --single-faults out"
+            "--bootstrap clique is always a clean start: leave out --arbitrary and \
+             --single-faults"
         } else if is_clique && (self.shape.is_some() || self.repeat) {
-            "--bootstrap clique has no deployment tree: leave --shape and --repeat out"
+            "--bootstrap clique has no deployment tree: leave out --shape and --repeat"
         } else if is_clique && self.is_scheduled() {
-            "--bootstrap clique goes by rounds: leave --scheduler and --reading out"
+            "--bootstrap clique runs in rounds, without a scheduler: leave out --scheduler and \
+             --reading"
         } else if !is_clique && !self.arbitrary && self.seeds.is_some() {
             "--seeds counts arbitrary states or runs of a clique: \
              add --arbitrary or --bootstrap clique"
         } else if !is_clique && self.procedure != ProcedureName::Corrected {
-            "--procedure is of a fully connected system: add --bootstrap clique"
+            "--procedure is only for a fully connected system: add --bootstrap clique"
         } else if self.seeds == Some(0) {
             "--seeds 0 runs nothing: give at least 1"
         } else {
@@ -355,7 +363,8 @@ impl Converge {
             (SchedulerName::Sync, Some(reading @ (SamePhase | NextPhase)))
             | (SchedulerName::Async, Some(reading @ (Channels | Inbox | Slots))) => Ok(reading),
             (scheduler, Some(reading)) => Err(Failure::Usage(format!(
-                "the reading {reading:?} does not belong to the scheduler {scheduler:?}"
+                "--reading {reading:?} does not belong to --scheduler {scheduler:?}; see --help \
+                 for the readings of each scheduler"
             ))),
         }
     }

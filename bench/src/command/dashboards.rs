@@ -65,10 +65,14 @@ struct Row {
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let minutes: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of minutes, such as 60".to_owned())?;
     match (0.25..=525_600.0).contains(&minutes) {
         true => Ok(minutes),
-        false => Err("expected 0.25 to 525600, which is a year".to_owned()),
+        false => {
+            Err("expected a number of minutes from 0.25 to 525600, which is a year".to_owned())
+        }
     }
 }
 
@@ -78,7 +82,7 @@ impl Dashboards {
         block_on(async |stop| {
             tokio::select! {
                 found = self.draw() => found,
-                () = stop.cancelled() => Err(Failure::Run("interrupted".to_owned())),
+                () = stop.cancelled() => Err(Failure::Run("the command was interrupted by a signal".to_owned())),
             }
         })
     }
@@ -90,8 +94,8 @@ impl Dashboards {
         let nodes = self.prometheus.over(&query, window).await;
         match nodes.map_err(Failure::run)?.is_empty() {
             true => Err(Failure::Run(format!(
-                "{} has no series {query} in this time: is the job called binomesh, and is that the \
-                 label `cluster`? See docs/monitoring.md",
+                "{} has no series {query} in this time; name the scrape job `binomesh`, give its \
+                 targets the label `cluster`, and see docs/monitoring.md",
                 self.prometheus
             ))),
             false => Ok(()),

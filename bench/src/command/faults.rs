@@ -237,8 +237,8 @@ impl FaultsArguments {
         let kept = count.div_ceil(self.every as usize);
         if kept > SETS_MAX {
             return Err(Failure::Usage(format!(
-                "{kept} sets of faults are too many; give --every {} or more, or fewer faults: \
-                 at most {SETS_MAX}",
+                "{kept} sets of faults are more than the limit of {SETS_MAX}; give --every {} or \
+                 more, or fewer faults",
                 count.div_ceil(SETS_MAX)
             )));
         }
@@ -281,7 +281,7 @@ fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
         sets = larger.take(64 * SETS_MAX + 1).collect();
         if sets.len() > 64 * SETS_MAX {
             return Err(Failure::Usage(
-                "there are too many sets of faults; give fewer --links or --nodes".to_owned(),
+                "the faults give too many sets; give a smaller --links or --nodes".to_owned(),
             ));
         }
     }

@@ -141,7 +141,7 @@ impl Figures {
 
     fn unwritable(&self, path: &Path, error: std::io::Error) -> Failure {
         Failure::Run(format!(
-            "{}: {error}; give --out a folder that can be written to",
+            "cannot write {}: {error}; give --out a folder in which you may write",
             path.display()
         ))
     }
@@ -232,7 +232,11 @@ pub(crate) fn row_of(line: &str) -> Result<Value, String> {
             Some(most) => serde_json::to_value(graph.compare_routing(most)),
             None => serde_json::to_value(graph.only()?),
         },
-        _ => return Err(format!("{line}: no figure is drawn from this command")),
+        _ => {
+            return Err(format!(
+                "{line}: this command measures nothing that a figure shows"
+            ));
+        }
     };
     let row = row.map_err(|error| error.to_string())?;
     record::progress(format_args!(

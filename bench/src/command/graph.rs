@@ -203,14 +203,19 @@ impl Graph {
     pub fn only(&self) -> Result<Row, String> {
         match self.graph[..] {
             [name] => self.measure(name),
-            _ => Err("--graph: name one".to_owned()),
+            _ => Err("--graph: expected the name of one graph".to_owned()),
         }
     }
 
     /// A graph with these parameters, or the parameter that is out of range.
     pub fn topology(&self, name: Name) -> Result<Topology, String> {
-        let population = Population::new(self.nodes).ok_or("--nodes: out of range")?;
-        let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;
+        let population = Population::new(self.nodes).ok_or(
+            "--nodes: the number of nodes is out of range; give 1 or more, up to 2^32 - 1",
+        )?;
+        let fanout = Fanout::new(self.fanout).ok_or(
+            "--fanout: the fanout is out of range; give 2 \
+                                                     or more",
+        )?;
         Ok(Topology::new(name, population, fanout))
     }
 

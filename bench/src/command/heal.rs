@@ -232,11 +232,13 @@ impl Heal {
     /// Run all seeds and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
         if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
-            return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
+            return Err(Failure::Usage(
+                "--nodes: expected 2 to 65536 nodes".to_owned(),
+            ));
         }
         if self.broadcasts > 0 && self.fault != FaultName::Crash {
-            let problem = "--broadcasts: only beside --fault crash; who restarts or is scrambled \
-                           may lack what was sent meanwhile";
+            let problem = "--broadcasts: only possible with --fault crash, since a node that \
+                           restarts or is scrambled may miss a broadcast; leave out --broadcasts";
             return Err(Failure::Usage(problem.to_owned()));
         }
         self.leaves_survivors()?;
@@ -267,7 +269,8 @@ impl Heal {
             return Ok(());
         }
         Err(Failure::Usage(format!(
-            "--victims: {victims} of {fewest} nodes; at most {most} can be disturbed so, or give more --nodes"
+            "--victims: {victims} of {fewest} nodes are too many for this fault; give at most \
+             {most}, or more --nodes"
         )))
     }
 

@@ -234,7 +234,9 @@ impl Play<'_> {
             }
         }
         match live.is_empty() {
-            true => Err(Failure::Run("every node has ended".to_owned())),
+            true => Err(Failure::Run(
+                "every node has ended; see the log files of the nodes (--keep-logs)".to_owned(),
+            )),
             false => Ok(()),
         }
     }

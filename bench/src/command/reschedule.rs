@@ -202,7 +202,7 @@ fn arm(problem: &Problem, options: Options, steps: u32) -> Result<Arm, Failure> 
     let whole = search(&options)?;
     if whole.found.schedule.steps > steps {
         return Err(Failure::Run(format!(
-            "from the old schedule {} steps are not reached; give more --evaluations",
+            "the search from the old schedule did not reach {} steps; give more --evaluations",
             steps
         )));
     }

@@ -131,7 +131,7 @@ fn routers() -> impl TypedValueParser<Value = Chosen> {
     let value =
         |router: &(dyn Router + Sync)| PossibleValue::new(router.name()).help(about(router));
     let names = PossibleValuesParser::new(ROUTERS.map(value));
-    names.try_map(|name| Chosen::named(&name).ok_or("there is no such router"))
+    names.try_map(|name| Chosen::named(&name).ok_or("no router has this name"))
 }
 
 /// To one, or to all.
@@ -298,8 +298,14 @@ impl Route {
 
     fn study(&self) -> Result<Study, String> {
         let (nodes, dead) = (self.nodes, self.dead.of(self.nodes));
-        let population = Population::new(nodes).ok_or("--nodes: out of range")?;
-        let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;
+        let population = Population::new(nodes).ok_or(
+            "--nodes: the number of nodes is out of \
+                                                       range; give 1 or more, up to 2^32 - 1",
+        )?;
+        let fanout = Fanout::new(self.fanout).ok_or(
+            "--fanout: the fanout is out of range; give 2 \
+                                                     or more",
+        )?;
         let (needed, who) = match self.cast {
             Cast::Unicast => (2, "a source and a destination"),
             Cast::Broadcast => (1, "the root"),
@@ -312,18 +318,23 @@ impl Route {
         if dead > nodes - needed {
             let most = nodes - needed;
             return Err(format!(
-                "--dead: {dead} of {nodes} nodes do not leave {who}; give --dead {most} or less, or more --nodes"
+                "--dead: with {dead} of {nodes} nodes dead, too few are left for {who}; give \
+                 --dead {most} or less, or more --nodes"
             ));
         }
         let links = self.router.get().links();
         if links == Links::BinomialGraph && self.graph() == Graph::Sibling {
             return Err(
-                "--graph: router binomial goes over the binomial graph; give --graph sibling+bmg"
+                "--graph: the router binomial needs the binomial graph; give --graph sibling+bmg"
                     .to_owned(),
             );
         }
         if self.location != Location::Anywhere && self.cast == Cast::Broadcast {
-            return Err("--where: a broadcast has no way on which the dead could lie; give --where anywhere or --cast unicast".to_owned());
+            return Err(
+                "--where: a broadcast has no single path on which dead nodes could lie; \
+                        give --where anywhere or --cast unicast"
+                    .to_owned(),
+            );
         }
         Ok(Study {
             shape: Shape::new(population, fanout),

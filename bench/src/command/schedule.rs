@@ -123,10 +123,12 @@ pub struct ScheduleArguments {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number such as 20")?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of seconds, such as 20")?;
     match (0.0..=1e6).contains(&seconds) {
         true => Ok(seconds),
-        false => Err("give 0 to 1000000 seconds".to_owned()),
+        false => Err("expected 0 to 1000000 seconds".to_owned()),
     }
 }
 
@@ -234,8 +236,8 @@ impl ScheduleArguments {
         let (panels_max, nodes_max) = (picture::PANELS_MAX, picture::NODES_MAX);
         if schedule.steps > panels_max || nodes > nodes_max {
             return Err(Failure::Usage(format!(
-                "--picture: {nodes} nodes and {} steps are too many to see; at most {nodes_max} \
-                 nodes and {panels_max} steps are drawn",
+                "--picture: {nodes} nodes and {} steps are too many for a legible picture; at \
+                 most {nodes_max} nodes and {panels_max} steps are drawn",
                 schedule.steps
             )));
         }
@@ -281,7 +283,7 @@ impl ScheduleArguments {
         // The searches and the judge share no code, so this finds an error of either.
         if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
             return Err(Failure::Run(format!(
-                "the schedule that {} found breaks a rule: {defect}; this is a fault of \
+                "the schedule that the method {} found breaks a rule: {defect}; this is a bug of \
                  binomesh-bench",
                 found.method
             )));
@@ -310,7 +312,12 @@ impl ScheduleArguments {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let name = self.graph.as_deref().unwrap_or_default();
         let collective = self.collective;
-        let collective = collective.ok_or_else(|| usage(&"--collective: name one"))?;
+        let collective = collective.ok_or_else(|| {
+            usage(
+                &"--collective: expected the name of a \
+                                                          collective, such as oab",
+            )
+        })?;
         let graph = topology(name)?.with_faults(&self.faults);
         let graph = graph.map_err(|error| usage(&format!("--fault: {error}")))?;
         let request = Request {

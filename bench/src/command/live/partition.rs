@@ -169,7 +169,9 @@ impl Partition {
             Some(judge(half, sent, begun, *graph, mended, &receivers))
         };
         let (Some(with_root), Some(without_root)) = (judged(0), judged(1)) else {
-            return Err(Failure::Run("there are no two halves".to_owned()));
+            return Err(Failure::Run(
+                "the cluster does not have two halves".to_owned(),
+            ));
         };
         let duplicates = receivers.duplicates();
         let ok = with_root.is_served()

@@ -137,7 +137,7 @@ impl Setup {
         let folder = Folder::make().map_err(Failure::run)?;
         let mut config = self.config(nodes, places)?;
         config.folder = Some(folder.path().to_owned());
-        let asked = || Failure::Run("stopped before the end".to_owned());
+        let asked = || Failure::Run("the run was stopped by a signal before its end".to_owned());
         let cluster = tokio::select! {
             spawned = Cluster::spawn(config) => spawned.map_err(Failure::run)?,
             () = stop.cancelled() => return Err(asked()),

@@ -138,7 +138,11 @@ impl Stall {
         let mut members: Vec<Member> = cluster.members().cloned().collect();
         members.shuffle(&mut rng);
         let [origin, stalled, others @ ..] = &members[..] else {
-            return Err(Failure::Run("a cluster of less than two".to_owned()));
+            return Err(Failure::Run(
+                "a cluster of fewer than two nodes has no receiver to stall; \
+                                     give --nodes 2 or more"
+                    .to_owned(),
+            ));
         };
         let heard = Receivers::open_digests(others, "stall/#").await?;
         let most_before = peaks(&members)?.most;

@@ -202,7 +202,9 @@ impl Uplink {
         let transfer = move || {
             let home = Home::new(2, binomesh::Profile::Default, false)?;
             let [from, to, ..] = &places[..] else {
-                return Err(Failure::run("there are no two hosts"));
+                return Err(Failure::run(
+                    "the bare link needs two hosts; give --nodes 2 or more",
+                ));
             };
             let end = |place, number| -> Result<End<'_>, Failure> {
                 let identity = home.identity(number)?;
@@ -229,7 +231,8 @@ impl Uplink {
             .live()
             .filter(|member| !is_victim(member))
             .choose(rng);
-        let origin = origin.ok_or_else(|| Failure::Run("there is no node".to_owned()))?;
+        let origin =
+            origin.ok_or_else(|| Failure::Run("no living node can push the file".to_owned()))?;
         let mut file = vec![0; (self.file_mib as usize) << 20];
         rng.fill_bytes(&mut file);
         let mut options = PushOptions::new(format!("file-{number}"), file.len() as u64);
@@ -273,7 +276,7 @@ impl Uplink {
             .members()
             .position(|member| member.name == victim.name);
         let host = number.and_then(|number| u32::try_from(number).ok());
-        let host = host.ok_or_else(|| Failure::run("the victim has no host"))?;
+        let host = host.ok_or_else(|| Failure::run("the node to kill has no host"))?;
         hosts.set_cut(host, true).await?;
         cluster.kill(&victim.name).await.map_err(Failure::run)
     }

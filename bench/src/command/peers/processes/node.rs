@@ -63,7 +63,7 @@ impl PeersNode {
         drop(stop);
         running
             .join()
-            .map_err(|_| Failure::run("a node has panicked"))?;
+            .map_err(|_| Failure::run("the thread of the node has panicked"))?;
         followed.map(|()| Finding::Good)
     }
 
@@ -144,7 +144,12 @@ impl Following {
 
     async fn have_member(&mut self, order: &Order) -> Result<Answer, Failure> {
         let member = self.member.as_mut();
-        let member = member.ok_or_else(|| Failure::run("it was not told to start"))?;
+        let member = member.ok_or_else(|| {
+            Failure::run(
+                "the order came before the node was \
+                                                        started",
+            )
+        })?;
         match order {
             Order::Join => member.join(&self.log).await?,
             Order::Report => {
