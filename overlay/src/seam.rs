@@ -150,10 +150,10 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Healthy => "healthy",
-            Self::Unanchored => "looking for a parent",
-            Self::Unplaced => "not yet counted in an epoch",
-            Self::Counting => "the members have changed, a new epoch is due",
-            Self::NoParent => "the parent has not been heard of for a while",
+            Self::Unanchored => "the node is looking for a parent",
+            Self::Unplaced => "the node is not yet counted in an epoch",
+            Self::Counting => "the members have changed, and a new epoch has not begun yet",
+            Self::NoParent => "the parent has not been heard from for a while",
             Self::NoRing => "a ring neighbour is not known yet",
             Self::MissingFingers => "a finger is not known yet",
         })

@@ -209,13 +209,9 @@ impl Graph {
 
     /// A graph with these parameters, or the parameter that is out of range.
     pub fn topology(&self, name: Name) -> Result<Topology, String> {
-        let population = Population::new(self.nodes).ok_or(
-            "--nodes: the number of nodes is out of range; give 1 or more, up to 2^32 - 1",
-        )?;
-        let fanout = Fanout::new(self.fanout).ok_or(
-            "--fanout: the fanout is out of range; give 2 \
-                                                     or more",
-        )?;
+        let population =
+            Population::new(self.nodes).ok_or("--nodes: expected 1 to 16777216 nodes")?;
+        let fanout = Fanout::new(self.fanout).ok_or("--fanout: expected 2 to 16777216 children")?;
         Ok(Topology::new(name, population, fanout))
     }
 

@@ -298,14 +298,8 @@ impl Route {
 
     fn study(&self) -> Result<Study, String> {
         let (nodes, dead) = (self.nodes, self.dead.of(self.nodes));
-        let population = Population::new(nodes).ok_or(
-            "--nodes: the number of nodes is out of \
-                                                       range; give 1 or more, up to 2^32 - 1",
-        )?;
-        let fanout = Fanout::new(self.fanout).ok_or(
-            "--fanout: the fanout is out of range; give 2 \
-                                                     or more",
-        )?;
+        let population = Population::new(nodes).ok_or("--nodes: expected 1 to 16777216 nodes")?;
+        let fanout = Fanout::new(self.fanout).ok_or("--fanout: expected 2 to 16777216 children")?;
         let (needed, who) = match self.cast {
             Cast::Unicast => (2, "a source and a destination"),
             Cast::Broadcast => (1, "the root"),

@@ -40,9 +40,13 @@ pub(super) async fn push(
     let mut options = PushOptions::new(query.name, query.size_bytes);
     options.replace = query.replace;
     if let Some(strategy) = query.strategy {
-        options.strategy = strategy
-            .parse()
-            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error, "choose one of these"))?;
+        options.strategy = strategy.parse().map_err(|error| {
+            Refusal::new(
+                StatusCode::BAD_REQUEST,
+                error,
+                "give one of these strategies as `strategy`",
+            )
+        })?;
     }
     if let Some(ms) = query.patience_ms {
         options.patience = Duration::from_millis(ms);
@@ -75,7 +79,8 @@ impl From<PushError> for Refusal {
             PushError::Name(error) => bad(&error, "choose another name"),
             PushError::Read(_) => bad(
                 &error,
-                "push it again when it is whole; one whose length is not what it says goes into `push -`",
+                "push the file again when it is complete; write a file whose length changes into \
+                 `binomesh push -`",
             ),
             PushError::Send(error) => error.into(),
         }

@@ -40,14 +40,21 @@ impl Given {
             (Some(value), _) => bytes = value.clone().into_bytes(),
             (None, Some(path)) => {
                 let read = std::fs::read(path);
-                let failed =
-                    |error| Failure::failed(format!("cannot read {}: {error}", path.display()));
+                let failed = |error| {
+                    Failure::failed(format!(
+                        "cannot read the file of the value {}: \
+                                                     {error}",
+                        path.display()
+                    ))
+                };
                 bytes = read.map_err(failed)?;
             }
             (None, None) => {
                 let read = std::io::stdin().lock().read_to_end(&mut bytes);
                 read.map_err(|error| {
-                    Failure::failed(format!("cannot read standard input: {error}"))
+                    Failure::failed(format!(
+                        "cannot read the value from standard input: {error}"
+                    ))
                 })?;
             }
         }
@@ -200,7 +207,11 @@ impl Which {
         };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer?,
-            Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
+            Err(_) => {
+                return Err(Failure::timeout(
+                    "the node gave no outcome before the deadline",
+                ));
+            }
         };
         let written = Output::stdout(self.json).line(&answer, text);
         ended(self.judged(&answer), written)
@@ -210,15 +221,16 @@ impl Which {
     fn judged(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
         match (answer.agreed, answer.missing.is_empty()) {
             (false, _) => Err(Failure::timeout(format!(
-                "nothing was decided within {} s{}",
+                "the members decided nothing within {} s{}",
                 self.timeout_seconds,
                 missing(answer)
             ))),
             (true, is_whole) => match (answer.end.as_deref(), is_whole) {
                 (Some("completed"), true) => Ok(()),
-                (Some("completed") | None, _) => {
-                    Err(Failure::failed(format!("decided{}", missing(answer))))
-                }
+                (Some("completed") | None, _) => Err(Failure::failed(format!(
+                    "the operation ended without some members{}",
+                    missing(answer)
+                ))),
                 // Here `late` members are those that had not arrived when the operation ended
                 // early.
                 (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(answer)))),
@@ -316,7 +328,12 @@ pub(super) async fn reduce(flags: &ReduceFlags) -> Result<(), Failure> {
     request.op = Some(flags.op.to_string());
     let number = match &flags.op {
         Op::Numbers(_, number) => *number,
-        Op::User(_) => return Err(Failure::usage("a command has no function of its own")),
+        Op::User(_) => {
+            return Err(Failure::usage(
+                "--op has no function that a program defines; \
+                                                  give one of sum, min, max, and, or and xor",
+            ));
+        }
     };
     let mut value = Vec::new();
     for text in &flags.values {
@@ -340,7 +357,7 @@ fn bytes_of(text: &str, number: Number) -> Result<[u8; 8], Failure> {
         Number::I64 => "a whole number",
         Number::F64 => "a number",
     };
-    let hint = "; --op names the kind, such as sum:i64 or sum:f64";
+    let hint = "; give another kind with --op, such as sum:i64 or sum:f64";
     bytes.ok_or_else(|| Failure::usage(format!("{text:?} is not {kind} of 64 bits{hint}")))
 }
 

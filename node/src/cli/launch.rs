@@ -80,14 +80,14 @@ impl LaunchFlags {
         match self.bootstrap.filter(|_| !is_listed) {
             Some(Bootstrap::Clique) => {
                 return Err(Failure::usage(
-                    "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
-                     --hostfile, or set `bootstrap` and `peers` in the file",
+                    "flag --bootstrap: is clique, but no list of nodes is given; give --peers or \
+                     --hostfile, or set `bootstrap` and `peers` in the settings file",
                 ));
             }
             Some(Bootstrap::Graph) => {
                 return Err(Failure::usage(
-                    "flag --bootstrap: is graph, which only a file can say; set `bootstrap` and \
-                     `neighbours` there",
+                    "flag --bootstrap: is graph, which only the settings file can choose; set \
+                     `bootstrap` and `neighbours` in the file",
                 ));
             }
             Some(Bootstrap::Tree) | None => {}
@@ -95,7 +95,7 @@ impl LaunchFlags {
         if !is_listed {
             return match self.ordinal {
                 Some(ordinal) => Err(Failure::usage(format!(
-                    "flag --ordinal: is {ordinal}, and there is no list of nodes; give --peers or \
+                    "flag --ordinal: is {ordinal}, but no list of nodes is given; give --peers or \
                      --hostfile"
                 ))),
                 None => Ok(None),
@@ -130,7 +130,7 @@ impl LaunchFlags {
             },
             Shape::Random { .. } => {
                 return Err(Failure::usage(
-                    "flag --shape: is random, which each node would draw for itself; use \
+                    "flag --shape: is random, but each node would draw another tree; give \
                      binomial, binary or flat",
                 ));
             }
@@ -150,9 +150,9 @@ impl LaunchFlags {
             Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
             Bootstrap::Graph => {
                 return Err(Failure::usage(
-                    "`bootstrap` is graph, where each node has a list of its own, and there is one of \
-                     all nodes: use --bootstrap tree or clique, or give no list and set `neighbours` \
-                     in the file",
+                    "`bootstrap` is graph, but the flags give one list for all nodes; give \
+                     --bootstrap tree or clique, or leave out the list and set `neighbours` in \
+                     the settings file",
                 ));
             }
             Bootstrap::Tree => in_tree(placement, shape),
@@ -224,7 +224,7 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
     let failed = |problem: String| {
         let path = path.display();
         Failure::usage(format!(
-            "flag --hostfile: {path} {problem}; name the file that lists the hosts"
+            "flag --hostfile: {path} {problem}; give the file that lists the hosts"
         ))
     };
     let mut text = String::new();
@@ -243,7 +243,7 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
 pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
     match (shape, bootstrap) {
         (Some(shape), Bootstrap::Clique | Bootstrap::Graph) => Err(Failure::usage(format!(
-            "flag --shape: is {shape}, and nodes of --bootstrap {bootstrap} have no deployment \
+            "flag --shape: is {shape}, but nodes of --bootstrap {bootstrap} have no deployment \
              tree; leave out --shape"
         ))),
         (shape, _) => Ok(shape.unwrap_or(Shape::Binomial)),
@@ -266,15 +266,15 @@ fn environment() -> Environment {
 fn own_address(location: &str) -> Result<SocketAddr, Failure> {
     let failed = |problem: String| {
         Failure::failed(format!(
-            "flag --bind-own: this node's own entry is {location}, and {problem}; correct the \
-             list or /etc/hosts, or leave out --bind-own"
+            "flag --bind-own: this node's entry in the list is {location}, but {problem}; correct \
+             the list or /etc/hosts, or leave out --bind-own"
         ))
     };
     let found = location.to_socket_addrs();
     let mut found = found.map_err(|error| failed(error.to_string()))?;
     let is_own = |address: &SocketAddr| std::net::UdpSocket::bind((address.ip(), 0)).is_ok();
     let own = found.find(is_own);
-    own.ok_or_else(|| failed("this host has none of its addresses".to_owned()))
+    own.ok_or_else(|| failed("no address of this entry belongs to this host".to_owned()))
 }
 
 /// The folder for files that nodes without a settings file keep while they run. No other user may
@@ -289,7 +289,8 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     let shown = folder.display().to_string();
     let failed = |problem: String| {
         Failure::failed(format!(
-            "the folder {shown}: {problem}; remove it, or give --state-dir and --admin-socket"
+            "the folder {shown}: {problem}; remove the folder, or give --state-dir and \
+             --admin-socket"
         ))
     };
     match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -302,7 +303,7 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     let is_ours = found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0;
     match is_ours {
         true => Ok(folder),
-        false => Err(failed("others may use it".to_owned())),
+        false => Err(failed("other users may use the folder".to_owned())),
     }
 }
 
@@ -317,8 +318,8 @@ pub(super) fn name_of(placement: Option<&Placement>, given: Option<&String>) -> 
 pub(super) fn check_stdin(config: &NodeConfig, has_command: bool) -> Result<(), Failure> {
     match has_command && config.watch_stdin {
         true => Err(Failure::usage(
-            "`watch_stdin` reads standard input, which is that of the command; leave out one of \
-             the two",
+            "`watch_stdin` and the command would both read standard input; leave out one of the \
+             two",
         )),
         false => Ok(()),
     }

@@ -42,7 +42,7 @@ pub(super) struct TargetsFlags {
 pub(super) async fn targets(flags: &TargetsFlags, mut output: Output) -> Result<(), Failure> {
     let ask = async |client: Client| client.targets().await;
     let mut answers = pin!(answers_as_they_come(clients(&flags.target)?, ask));
-    let mut last = Failure::unreachable("no node answers");
+    let mut last = Failure::unreachable("no node answers; see that the nodes run");
     while let Some((_, answer)) = answers.next().await {
         match answer {
             Ok(found) => return told(&found, flags.out.as_deref(), &mut output),

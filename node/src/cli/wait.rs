@@ -65,7 +65,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
         }
         if now() + PAUSE >= until {
             return Err(Failure::timeout(format!(
-                "not {} members after {} s: {why}",
+                "the overlay did not have {} members after {} s: {why}",
                 flags.members, flags.timeout_seconds
             )));
         }

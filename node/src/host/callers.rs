@@ -281,7 +281,7 @@ impl Host {
             arrived = view.arrived_count,
             members = view.members_count,
             missing = missing.join(", "),
-            "a collective waits for members that have not come"
+            "a collective still waits for members that have not called it"
         );
     }
 
@@ -315,7 +315,8 @@ impl Host {
         if let Err(error) = self.votes.record(key) {
             tracing::error!(
                 %error,
-                "votes of collectives cannot be recorded; this node votes no more until it is started again"
+                "votes of collectives cannot be recorded; this node does not vote until it is \
+                 started again"
             );
             catalogue::VOTES_UNRECORDED.get().increment(1);
             self.peer.stop_voting();

@@ -90,7 +90,11 @@ impl Shared {
             Admission::Admitted => admitted(false),
             Admission::Replaces => admitted(true),
             Admission::Displaces => {
-                self.note_duplicate(arrival, places, "the newer one stays, the other ends");
+                self.note_duplicate(
+                    arrival,
+                    places,
+                    "the newer process stays, the other one ends",
+                );
                 admitted(true)
             }
             Admission::Outdated => {
@@ -99,7 +103,7 @@ impl Shared {
                 Err(Refusal { newest, lives_at })
             }
             Admission::Refused | Admission::Asks => {
-                self.note_duplicate(arrival, places, "the one that is linked stays");
+                self.note_duplicate(arrival, places, "the linked process stays");
                 let lives_at = at;
                 Err(Refusal { newest, lives_at })
             }

@@ -130,11 +130,11 @@ pub(super) enum Greeting {
 /// Why no greeting was received.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
-    #[error("another protocol version")]
+    #[error("the greeting has another protocol version")]
     Version,
-    #[error("malformed greeting")]
+    #[error("the greeting is malformed")]
     Malformed,
-    #[error("the stream ended")]
+    #[error("the stream ended within the greeting")]
     Ended,
 }
 

@@ -146,7 +146,7 @@ impl Limits {
     /// Whether a transport can work within these bounds; if not, why.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if u32::try_from(self.packet_frame).is_err() {
-            return Err("frames are shorter than 4 GiB");
+            return Err("`packet_frame` is 4 GiB or more; give less");
         }
         if self.events == 0 || self.handshakes == 0 || self.peer_connections == 0 {
             return Err("a bound is zero");

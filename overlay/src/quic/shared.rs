@@ -217,7 +217,7 @@ impl Shared {
                 peer = %link.name,
                 address = %handshake::seen(&link.connection),
                 reason,
-                "the certificate is not accepted any more: cutting a link"
+                "the certificate of a peer is no longer accepted; its link is closed"
             );
             link.distrusted.cancel();
             CloseCode::Certificate.close(&link.connection);

@@ -109,7 +109,7 @@ impl Shared {
             reason = words::of(label),
             remedy = words::remedy(label),
             untold = (untold > 0).then_some(untold),
-            "refused an incoming connection"
+            "an incoming connection was refused"
         );
     }
 
@@ -133,7 +133,7 @@ impl Shared {
             %reason,
             remedy = reason.remedy(),
             untold = (untold > 0).then_some(untold),
-            "cannot be dialled, trying on"
+            "a peer cannot be reached; the node keeps trying"
         );
     }
 

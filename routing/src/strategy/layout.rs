@@ -81,7 +81,7 @@ impl FromStr for Choice {
 
 /// A name that no strategy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; known are {all}", all = Choice::names("and"))]
+#[error("{0:?} is no strategy; expected {all}", all = Choice::names("and"))]
 pub struct UnknownStrategy(String);
 
 /// The order in which a message goes to the members.
