@@ -465,7 +465,7 @@ async fn what_ends_before_its_command_is_started_is_a_failure() {
     assert!(left.status.success(), "{left:?}");
     assert_eq!(code(&mut child).await, Some(1));
     let log = launched.log("127.0.0.1.1");
-    assert!(log.contains("before its command was started"), "{log}");
+    assert!(log.contains("before its command could start"), "{log}");
 }
 
 #[tokio::test]

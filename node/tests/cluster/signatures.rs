@@ -191,7 +191,7 @@ async fn who_requires_signatures_takes_nothing_that_its_origin_has_not_signed() 
         .await;
     }
     let log = std::fs::read_to_string(cluster.log_file("node-1")).expect("a log");
-    let told = log.matches("message refused; told once").count();
+    let told = log.matches("a message of a peer was refused").count();
     assert_eq!(told, 2, "once for each reason: {log}");
 
     // The same name is still good for the true message, once and signed.
