@@ -25,50 +25,55 @@ fn port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| format!("{text:?} is not a port; give 1 to 65535"))
 }
 
-/// Where the node stands among others that were started with it.
+/// The place of the node among the nodes that were started with it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A node among others, without a settings file")]
 pub(super) struct LaunchFlags {
-    /// What started the nodes and tells each its place: auto, slurm, mpi, kubernetes, or
-    /// hosts: and a folded list with this host in it. Auto if there is a list.
+    /// The launcher that started the nodes and tells each node its place: auto, slurm, mpi,
+    /// kubernetes, or hosts:LIST with this host in the list. Auto is the default if a list of nodes
+    /// is given.
     #[arg(long, env = "BINOMESH_LAUNCH", value_name = "LAUNCHER")]
     pub(super) launch: Option<Launcher>,
-    /// What the nodes know at their start: tree, their parents by arithmetic, unless the file
-    /// says otherwise; clique, each other.
+    /// The nodes that each node knows at its start: with tree its parent, which follows from the
+    /// shape unless the settings file names another one; with clique all nodes.
     #[arg(long)]
     pub(super) bootstrap: Option<Bootstrap>,
-    /// The tree of the nodes: binomial unless given, binary (with --fanout) or flat.
+    /// The shape of the deployment tree: binomial, which is the default, binary (with --fanout) or
+    /// flat.
     #[arg(long, env = "BINOMESH_SHAPE")]
     pub(super) shape: Option<Shape>,
-    /// This node's place in the list, from 0.
+    /// The place of this node in the list, from 0.
     #[arg(long, value_name = "I")]
     pub(super) ordinal: Option<u32>,
-    /// All nodes: folded, such as c[001-128,200], or one with {} for the ordinal. An entry is
-    /// [NAME@]HOST[:PORT].
+    /// The list of all nodes: a folded list such as c[001-128,200], or one entry in which {} stands
+    /// for the ordinal. An entry is [NAME@]HOST[:PORT].
     #[arg(long, env = "BINOMESH_PEERS", value_name = "LIST")]
     pub(super) peers: Option<String>,
-    /// The number of nodes of a list with {}.
+    /// The number of nodes, for a list with {}.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(super) size: Option<u32>,
-    /// A file with a host a line and `slots=N` nodes there, as mpirun reads it.
+    /// A file in the format of mpirun: each line has a host, and with `slots=N` its number of
+    /// nodes.
     #[arg(long, env = "BINOMESH_HOSTFILE", value_name = "FILE")]
     pub(super) hostfile: Option<PathBuf>,
-    /// The port of the first node of each host; the next ones have the next ports.
+    /// The port of the first node of each host. The next nodes of the host have the next ports.
     #[arg(long, env = "BINOMESH_PORT", default_value_t = PORT, value_parser = port)]
     pub(super) port: u16,
-    /// Listen at the address of this node's own entry in the list, rather than at all
-    /// addresses of the host.
+    /// Listen only at the address that the list has for this node, rather than at all addresses of
+    /// the host.
     #[arg(long, conflicts_with = "bind")]
     pub(super) bind_own: bool,
-    /// The folder with node.pem, node.key and ca.pem, or with a folder of them for each node,
-    /// called by its name.
+    /// The folder with node.pem, node.key and ca.pem, or with such a folder for each node, called
+    /// by the name of the node.
     #[arg(long, env = "BINOMESH_CREDENTIALS", value_name = "DIR")]
     pub(super) credentials: Option<PathBuf>,
-    /// Instead of credentials: the file, or env: and the variable, with the secret of the job, as
-    /// `binomesh ca job-secret` makes it. Whoever has it is a member.
+    /// The secret of the job, instead of credentials: its file, or env:NAME with the name of an
+    /// environment variable. `binomesh ca job-secret` makes a secret. Every process that has the
+    /// secret is a member.
     #[arg(long, value_name = "FILE|env:NAME", conflicts_with = "credentials")]
     pub(super) job_secret: Option<SecretSource>,
-    /// Which job it is, the same for all its nodes; srun and mpirun set one.
+    /// The name of the job, the same for all its nodes. With srun and mpirun the default is their
+    /// own id of the job.
     #[arg(long, value_name = "ID")]
     pub(super) job_id: Option<String>,
 }

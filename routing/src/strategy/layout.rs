@@ -32,20 +32,20 @@ named! {
     /// data.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Choice {
-        /// The best for what is sent: messages go by `binomial`, files as `push` says.
+        /// The best order for the data: `binomial` for messages; for files see `push`.
         Auto = "auto",
-        /// Over the fingers of the binomial graph: no link is needed besides.
+        /// Over the fingers of the binomial graph, without further links.
         Binomial = "binomial",
         /// From rank 0 down the sibling tree.
         SiblingTree = "sibling-tree",
-        /// As `binomial`, and each passes it on to all its neighbours: members agree
-        /// even if the sender dies. Dear.
+        /// As `binomial`, and each member passes the message on to all its neighbours, so that the
+        /// members agree even if the sender dies. Costs the most traffic.
         Flood = "flood",
-        /// Each to the next one: for much data where the uplinks are the limit, and few
-        /// members.
+        /// From each member to the next one in the ring, for much data and few members where the
+        /// uplinks are the limit.
         Chain = "chain",
-        /// For much data where the uplinks are the limit: each message takes another way, so
-        /// that every uplink is busy all the time. Up to 1,024 members; above that `binomial`.
+        /// Each message on another way, so that every uplink is always busy, for much data where
+        /// the uplinks are the limit. Above 1,024 members it is `binomial`.
         Circulant = "circulant",
     }
 }
