@@ -46,57 +46,57 @@ Each seed draws a scenario: a size if --nodes is a range, small ones often, a
 deployment, a network, bursts of faults with quiet between them, and broadcasts and
 unicasts throughout. In the quiet, and when all
 faults have ended, the overlay must become the exact binomial graph within
---heal-seconds. Collective operations of all kinds are called throughout; what their
-callers hear must agree, be true and come in time. At the end every open message must get its receipt and silence must
-follow. Deliveries are counted at the receivers and receipts held against them. A
+--heal-seconds. Collective operations of all kinds are called throughout; their outcomes
+must agree, be true and come in time. At the end every open message must get its receipt, and then
+the nodes must be silent. Deliveries are counted at the receivers and receipts held against them. A
 heal round is one beat of the default profile, 600 ms of virtual time.
-A failing seed prints what was broken and the command that replays it; --shrink
-writes the shortest scenario found that still breaks the same promise. The exit
+A failing seed prints the broken promise and the command that replays the seed. --shrink writes
+the shortest scenario found that still breaks the same promise. The exit
 status is then 1.")]
 pub struct Chaos {
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 100)]
     pub seeds: u64,
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
-    /// What the nodes know at their start: tree, their parents; clique, each other.
+    /// The nodes that each node knows at its start: with tree its parent, with clique all nodes.
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub bootstrap: Bootstrap,
-    /// How many nodes are deployed, or A..B (B included) for a size that each seed draws, small ones
-    /// often; others join later.
+    /// The number of deployed nodes, or A..B (B included) for a number that each seed draws, mostly
+    /// a small one. Further nodes join later.
     #[arg(long, default_value = "2..40", value_parser = sizes)]
     pub nodes: Sizes,
-    /// How long each world lives at least, in virtual minutes.
+    /// The least duration of each world, in virtual minutes.
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// The most messages lost of a million in a burst; each burst draws.
+    /// The greatest loss in a burst, in messages per million. Each burst draws its loss up to this.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=500_000))]
     pub loss_per_million: u32,
     /// The longest healing, and the longest wait for the last receipt, in
     /// virtual seconds at the default profile.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub heal_seconds: u32,
-    /// How many seeds run at once.
+    /// The number of seeds that run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
     /// Stop at the first seed that fails.
     #[arg(long)]
     pub until_failure: bool,
-    /// Play these scenarios instead of drawing any: files, and folders of them.
+    /// Play the scenarios in these files and folders, instead of drawing scenarios.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub scenario: Vec<PathBuf>,
     /// Shorten the scenario of the first seed that fails and write it to a file.
     #[arg(long)]
     pub shrink: bool,
-    /// Write the scenarios of all seeds that fail as they were drawn.
+    /// Write the scenarios of all failing seeds, as they were drawn.
     #[arg(long)]
     pub write: bool,
-    /// Print a hash of everything that all nodes of a seed are given and ask for, in its order:
-    /// builds with the same hashes behave the same.
+    /// Print a hash of all inputs and outputs of the nodes of a seed, in their order. Builds with
+    /// the same hashes behave the same.
     #[arg(long)]
     pub digest: bool,
-    /// Where to write scenarios.
+    /// The folder in which scenarios are written.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
     /// The bug to run with.

@@ -25,7 +25,7 @@ The page needs nothing else. It asks the queries of the files that Grafana reads
 of the types stat, timeseries and table. Panels without an answer are named on stderr; they are no
 failure, as some wait for an event.")]
 pub struct Dashboards {
-    /// Where Prometheus is, without TLS.
+    /// The address of Prometheus, without TLS.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     pub prometheus: Prometheus,
     /// The folder with the dashboards.
@@ -35,19 +35,20 @@ pub struct Dashboards {
         default_value = "deploy/grafana/dashboards"
     )]
     pub dashboards: PathBuf,
-    /// How long a time is drawn; it ends now.
+    /// How many minutes up to now are drawn.
     #[arg(long, default_value_t = 60.0, value_parser = minutes, allow_hyphen_values = true)]
     pub minutes: f64,
-    /// How often Prometheus reads each node: rates look at four readings.
+    /// The seconds between two readings of a node by Prometheus. Rates are computed over four
+    /// readings.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub scrape_seconds: u64,
-    /// Which clusters are drawn, as a regular expression of Prometheus.
+    /// The clusters that are drawn, as a regular expression of Prometheus.
     #[arg(long, default_value = ".*")]
     pub cluster: String,
-    /// Which nodes are drawn, as a regular expression of Prometheus.
+    /// The nodes that are drawn, as a regular expression of Prometheus.
     #[arg(long, default_value = ".*")]
     pub node: String,
-    /// The page that is written.
+    /// The file of the page.
     #[arg(long, value_name = "FILE", default_value = "dashboards.html")]
     pub out: PathBuf,
     /// Print JSON, one object per line.

@@ -13,7 +13,7 @@ use crate::record::{self, Stopwatch};
 /// The most sets of faults. Guess: an hour of searches. More sets are refused.
 const SETS_MAX: usize = 100_000;
 
-/// Schedule a collective for every set of so many faulty links or nodes.
+/// Schedule a collective for every set of a given number of faulty links or nodes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,34 +26,34 @@ between two nodes over all sets that leave every node within reach of every othe
 sets_apart counts those that do not. A faulty link of an undirected graph is both directions.
 The source is never faulty.")]
 pub struct FaultsArguments {
-    /// The graph, as of `schedule`.
+    /// The graph, in the notation of `schedule`.
     #[arg(long)]
     pub graph: String,
-    /// Who tells whom.
+    /// The collective communication.
     #[arg(long, value_enum)]
     pub collective: CollectiveName,
-    /// Who has the message or messages of oab and oas; whom aog is for.
+    /// The node that sends the message or messages of oab and oas, or that receives those of aog.
     #[arg(long, value_name = "NODE")]
     pub source: Option<String>,
-    /// How many links are faulty.
+    /// The number of faulty links.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub links: u8,
-    /// How many nodes are faulty.
+    /// The number of faulty nodes.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub nodes: u8,
-    /// Take one set of so many only, evenly.
+    /// Take only one of this number of sets, evenly spaced.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub excess: u8,
-    /// How many evaluations a search makes at most.
+    /// The most evaluations of a search.
     #[arg(long, default_value_t = 20_000_000)]
     pub evaluations: u64,
-    /// Fixes what is drawn.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many searches at once [default: as many as there are processors].
+    /// The number of searches that run at once [default: the number of processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
     /// Print JSON, one object per line.
@@ -91,7 +91,7 @@ pub struct Row {
     pub nodes: u8,
     /// The number of faults of a set.
     pub faults: u8,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     pub excess: u8,
     /// How many sets of faults were tried.
     pub sets: usize,

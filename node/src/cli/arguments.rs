@@ -468,8 +468,8 @@ pub(super) struct PushFlags {
     /// Replace a file that has this name at a node.
     #[arg(long)]
     pub(super) replace: bool,
-    /// The order in which the file goes to the nodes. With auto: `binomial` for a short file or
-    /// more than 1,024 nodes, else `circulant`.
+    /// The order in which the file goes to the nodes. With auto the order follows from the length
+    /// and the number of nodes: `circulant`, except for short files and above 1,024 nodes.
     #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
     /// The time that a node may take for each step, until the push continues without this node. The

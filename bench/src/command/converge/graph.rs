@@ -22,7 +22,7 @@ use crate::record::{self, Stopwatch};
 pub enum RootName {
     /// A node of highest degree.
     Highest,
-    /// One that the seed draws, which says that its degree is the highest.
+    /// A node that the seed draws, and that claims the highest degree.
     Drawn,
 }
 
