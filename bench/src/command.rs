@@ -35,12 +35,12 @@ use crate::hosts::HostError;
 #[derive(Debug, Parser)]
 #[command(name = "binomesh-bench", version, about, propagate_version = true)]
 pub struct Arguments {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands of `binomesh-bench`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Simulate convergence to the ring and the binomial graph.

@@ -61,7 +61,7 @@ pub struct Panel {
     /// The queries of the panel.
     #[serde(default)]
     pub targets: Vec<Target>,
-    /// How values are shown.
+    /// The unit and the colours in which values are shown.
     #[serde(default)]
     pub field_config: FieldConfig,
     /// How a table is arranged.
@@ -90,7 +90,7 @@ pub struct Target {
     pub hide: bool,
 }
 
-/// How values are shown.
+/// The unit and the colours in which values are shown.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct FieldConfig {
     /// The settings for all series.

@@ -36,9 +36,9 @@ const DAY_SECONDS: i64 = 86_400;
 /// The validity of a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The first second.
+    /// The first second of the validity.
     pub from: i64,
-    /// The last second.
+    /// The last second of the validity.
     pub until: i64,
 }
 

@@ -89,7 +89,7 @@ pub enum DemoError {
     Failed {
         /// The name of the step.
         step: String,
-        /// What the check found.
+        /// The problem that the check found.
         problem: String,
     },
     /// A node does not answer.

@@ -70,7 +70,7 @@ pub enum Stage {
     Good,
     /// At most a third of its time is left.
     Ending,
-    /// Its time is over.
+    /// The validity of the credential is over.
     Ended,
 }
 

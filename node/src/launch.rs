@@ -41,11 +41,11 @@ pub enum Launcher {
     /// The launcher whose variables are set. None is needed if an ordinal is given by hand.
     #[default]
     Auto,
-    /// `srun`.
+    /// `srun` of Slurm.
     Slurm,
     /// `mpirun` of Open MPI.
     Mpi,
-    /// A StatefulSet.
+    /// A StatefulSet of Kubernetes.
     Kubernetes,
     /// Any program that starts one process on each host of a folded list.
     Hosts(String),

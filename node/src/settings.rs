@@ -190,7 +190,7 @@ fn any_address() -> SocketAddr {
     SocketAddr::from(([0u16; 8], 0))
 }
 
-/// The overlay's default.
+/// The default of the overlay for `grace_seconds`.
 const fn thirty() -> u64 {
     30
 }
@@ -200,7 +200,7 @@ const fn thousand() -> u64 {
     1_000
 }
 
-/// The overlay's default.
+/// The default of the overlay for `patience_rounds`.
 const fn eight() -> u32 {
     8
 }
@@ -502,7 +502,7 @@ pub struct InvalidSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// For a data centre.
+    /// For the hosts of a data centre.
     #[default]
     Default,
     /// For tests and small clusters: notices deaths sooner, but costs more when idle.

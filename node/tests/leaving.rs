@@ -120,7 +120,7 @@ fn to_all(world: &mut World, from: Id) -> PacketId<Id> {
     broadcast(world, from, Due::Settled, Destination::All).unwrap()
 }
 
-/// Who is up.
+/// The processes that are up.
 fn up(world: &World) -> Vec<Id> {
     world.peers().map(|(id, _)| id).collect()
 }

@@ -130,7 +130,7 @@ pub enum Event<I> {
 /// The health of a node, as far as the node itself can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
-    /// Nothing is wrong.
+    /// The node has its place, and its tables are complete.
     Healthy,
     /// The node has no path to a root.
     Unanchored,

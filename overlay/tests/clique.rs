@@ -43,7 +43,7 @@ impl Room {
         room
     }
 
-    /// Everybody has met everybody.
+    /// A system in which all nodes have met each other.
     fn of(procedure: Procedure, nodes: u32, seed: u64) -> Self {
         let all: Vec<u32> = (0..nodes).map(|n| n * 7 % 64).collect();
         let lists = all.iter().map(|&me| (me, all.clone())).collect();
@@ -72,7 +72,7 @@ impl Room {
             }));
     }
 
-    /// One message arrives.
+    /// Let one message arrive at its receiver.
     fn arrive(&mut self) {
         if !self.letters.is_empty() {
             let drawn = self.noise.next() as usize % self.letters.len();

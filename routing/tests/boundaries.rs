@@ -27,7 +27,7 @@ const VERDICTS_US: u64 = 100_000;
 /// What becomes of those that crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// They stay away.
+    /// The crashed nodes stay away.
     Gone,
     /// Each is started again after so long, as another life in its place.
     BackAfter(u64),

@@ -1,4 +1,4 @@
-//! When custody is said.
+//! The cases in which a receiver acknowledges custody of a copy.
 
 use crate::network::single::{ORIGIN, Single, copy, errand, member};
 use binomesh_routing::packet::{Message, Part, Span};

@@ -5,7 +5,7 @@ use binomesh_routing::{Config, Destination};
 
 /// Until another way is looked for, and the way.
 const FIRST_US: u64 = 1_600_000;
-/// From then on.
+/// The time of each later message, whose other way is known.
 const LATER_US: u64 = 100_000;
 
 fn all_publish(network: &mut Network) -> Vec<Id> {

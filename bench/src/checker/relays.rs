@@ -228,7 +228,7 @@ impl Relays {
         self.judged.store(0, Ordering::Relaxed);
     }
 
-    /// Which handlers never ran.
+    /// The names of the handlers that never ran.
     pub fn unreached(&self) -> Vec<&'static str> {
         let handled = self.handled.load(Ordering::Relaxed);
         let all = HANDLERS.iter().enumerate();

@@ -122,7 +122,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// The results of all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// How many seeds ran.
+    /// The number of seeds that ran.
     pub seeds: u64,
     /// The first of these seeds.
     pub first_seed: u64,
@@ -132,7 +132,7 @@ pub struct Row {
     pub nodes_min: u32,
     /// The least minutes for which each seed was disturbed.
     pub minutes: f64,
-    /// The greatest loss.
+    /// The greatest loss in a burst, in messages per million.
     pub loss_per_million: u32,
     /// The bug that was planted, if any.
     pub planted: Option<String>,
@@ -160,7 +160,7 @@ pub struct Row {
     pub deliveries: u64,
     /// Receipt lines that give up a member whose name the origin never learnt.
     pub unnamed: u64,
-    /// Callers of collective operations.
+    /// The number of calls of collective operations.
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,

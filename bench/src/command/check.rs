@@ -109,7 +109,7 @@ pub struct Check {
     pub json: bool,
 }
 
-/// What to check.
+/// The part of Binomesh to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {

@@ -171,7 +171,7 @@ pub enum SchedulerName {
     Async,
 }
 
-/// When messages arrive.
+/// The time at which messages arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {

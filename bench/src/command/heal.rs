@@ -153,9 +153,9 @@ pub struct Row {
     pub victims_max: u32,
     /// How long ranks stayed vacant.
     pub grace_seconds: u32,
-    /// How many seeds ran.
+    /// The number of seeds that ran.
     pub seeds: u64,
-    /// How many seeds healed.
+    /// The number of seeds whose overlay healed.
     pub healed: u64,
     /// The first seed that did not heal.
     pub first_failing_seed: Option<u64>,
@@ -169,7 +169,7 @@ pub struct Row {
     pub relinked: Stage,
     /// The way until no rank was vacant.
     pub exact: Stage,
-    /// Broadcasts that went out.
+    /// The number of broadcasts that went out.
     pub broadcasts: u64,
     /// Deliveries that never came, at nodes that lived at the end.
     pub deliveries_lacking: u64,
@@ -192,7 +192,7 @@ pub struct Stage {
     pub seconds_p50: Option<f64>,
     /// The slowest of the best 99 in 100 seeds.
     pub seconds_p99: Option<f64>,
-    /// The slowest seed.
+    /// The time of the slowest seed.
     pub seconds_max: Option<f64>,
     /// The slowest seed, in beats.
     pub rounds_max: Option<u64>,

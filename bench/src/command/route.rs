@@ -144,7 +144,7 @@ pub enum Cast {
     Broadcast,
 }
 
-/// Over which links.
+/// The graph whose links packets use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 pub enum Graph {
     /// The sibling tree.
@@ -167,7 +167,7 @@ pub enum EncapsulationName {
     Recursive,
 }
 
-/// Where the dead are.
+/// The place of the dead nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Location {
@@ -231,7 +231,7 @@ pub struct Row {
     pub decisions: u64,
     /// The processor time of each choice.
     pub decision_ns: Option<f64>,
-    /// How many threads ran.
+    /// The number of threads that ran.
     pub threads: u8,
     /// The real time of the run.
     pub wall_seconds: f64,

@@ -168,7 +168,7 @@ pub struct Row {
     pub blocks: u32,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// How many threads searched.
+    /// The number of threads that searched.
     pub threads: u8,
     /// The version of the code that ran.
     pub version: &'static str,

@@ -335,7 +335,7 @@ pub(super) const ORDER_EVENTS: [Value; 4] = [
     ("forgotten", "streams were forgotten for want of room"),
 ];
 
-/// Of collectives.
+/// The verbs of collective operations.
 pub(super) const VERBS: [Value; 8] = [
     ("barrier", ""),
     ("agree", ""),
@@ -347,7 +347,7 @@ pub(super) const VERBS: [Value; 8] = [
     ("all-to-all", ""),
 ];
 
-/// Of collectives.
+/// The outcomes of collective operations.
 pub(super) const OUTCOMES: [Value; 4] = [
     ("all", "all members have come"),
     ("missing", "it is decided, without some members"),

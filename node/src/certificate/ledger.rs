@@ -34,7 +34,7 @@ pub struct Entry {
     pub from: i64,
     /// The last second of its validity.
     pub until: i64,
-    /// Whether it was revoked.
+    /// Whether the certificate was revoked.
     pub revoked: bool,
 }
 

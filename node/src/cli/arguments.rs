@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The subcommands and flags of `binomesh`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -63,7 +63,7 @@ pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure>
 /// The nodes to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum Whom {
-    /// One node.
+    /// One node, by its admin API.
     Node(Endpoint),
     /// The nodes of a local cluster, by its folder.
     Cluster(PathBuf),

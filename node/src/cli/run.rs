@@ -224,7 +224,7 @@ async fn renew(
 
 /// Why a renewal failed, wholly or in part.
 enum NotRenewed {
-    /// Nothing changed.
+    /// The node keeps its former credentials, for this reason.
     Refused(String),
     /// Links use the new credentials, but the metrics port does not: a bad token must not keep a
     /// new revocation list from the links.

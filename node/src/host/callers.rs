@@ -26,7 +26,7 @@ const NOTICE: Duration = Duration::from_secs(10);
 /// The most members that one such line names.
 const NAMED_MAX: usize = 64;
 
-/// The callers that wait.
+/// The callers that wait for outcomes of collective operations.
 #[derive(Default)]
 pub(super) struct Callers {
     next: u64,

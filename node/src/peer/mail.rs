@@ -281,7 +281,7 @@ pub(super) struct Sent<I> {
     letter: Letter<I>,
 }
 
-/// Messages and their receivers.
+/// Messages of collectives, and the members that get them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Letter<I> {
     to: Vec<I>,

@@ -39,7 +39,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(120);
 /// The destination of pushed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
-    /// Into this folder.
+    /// Files are stored in this folder.
     Folder(PathBuf),
     /// Nowhere: files are checked and dropped. For measurements.
     Nowhere,

@@ -27,7 +27,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All shapes.
+    /// All shapes of deployment trees.
     pub const ALL: [Self; 5] = [
         Self::Flat,
         Self::Binary,

@@ -149,12 +149,12 @@ impl Lone {
         }
     }
 
-    /// Where its state is.
+    /// The state folder of the node.
     pub(crate) fn state(&self) -> &Path {
         &self.config.state_dir
     }
 
-    /// Write its settings.
+    /// Write the settings file of the node.
     pub(crate) fn write(&self) -> PathBuf {
         let file = self.home.join("node.toml");
         let text = toml::to_string(&self.config).expect("TOML");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::output_of;
 
-/// Of one example.
+/// The most lines of one example.
 const MOST_LINES: usize = 100;
 
 /// Each example, and a line that it prints.

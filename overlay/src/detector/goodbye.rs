@@ -48,7 +48,7 @@ pub(super) struct Goodbyes<I> {
     /// Peers whose goodbye was believed in this beat; their next goodbye has to wait.
     believed: BTreeSet<I>,
     life: u32,
-    /// [`LATE`] in beats.
+    /// The time [`LATE`] in beats of the detector.
     late: u32,
 }
 

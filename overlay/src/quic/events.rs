@@ -25,7 +25,7 @@ use super::room::Room;
 
 /// The place of an event among the others.
 pub(super) enum Order<'a> {
-    /// After all earlier events.
+    /// The event comes after all earlier events.
     Plain,
     /// After all earlier events; it is about this peer's link.
     Link(&'a LinkEvents),
@@ -174,7 +174,7 @@ pub(super) struct Telling {
 /// The sending end of a queue.
 #[derive(Debug)]
 struct Lane {
-    /// Bounded by `room`.
+    /// The waiting events, whose number is bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
     room: Room,
     /// The least room that an event takes: an equal share.

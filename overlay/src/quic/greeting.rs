@@ -88,7 +88,7 @@ pub(super) struct Refusal {
 /// Why a link is given up in good order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Farewell {
-    /// Neither side needs it.
+    /// Neither side needs the link.
     Idle,
     /// Another connection to the same peer has taken its place.
     Replaced,

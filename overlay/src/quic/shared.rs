@@ -69,7 +69,7 @@ pub(super) struct Shared {
     /// Cancelled when no new work may begin: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
-    /// When the transport began.
+    /// The time at which the transport began.
     pub(super) begun: Instant,
     /// The buffers in which frames are assembled.
     pub(super) buffers: Arc<Buffers>,

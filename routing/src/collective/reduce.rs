@@ -19,7 +19,7 @@ pub enum Number {
 /// An operator on two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// The sum of both.
+    /// The sum of both numbers.
     Sum,
     /// The smaller number.
     Min,

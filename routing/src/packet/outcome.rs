@@ -22,13 +22,13 @@ named! {
     pub enum Reason {
         /// A verdict says that it is down, or the newest epoch is without it.
         Down = "down",
-        /// It has said goodbye.
+        /// The member has said goodbye.
         Left = "left",
         /// No way to it was found.
         NoRoute = "no-route",
         /// Sender and receiver have no epoch in common, or the epoch is gone.
         Epoch = "epoch",
-        /// The deadline passed.
+        /// The deadline of the message has passed.
         Deadline = "deadline",
         /// It is leaving and takes no new message in this life.
         Draining = "draining",
@@ -108,7 +108,7 @@ named! {
         NotThatRank = "not-that-rank",
         /// It answers for too much already; ask again later.
         Busy = "busy",
-        /// It is leaving.
+        /// The member is leaving the overlay.
         Draining = "draining",
         /// The payload is above its bound.
         TooLarge = "too-large",

@@ -45,7 +45,7 @@ pub enum Input<I> {
     },
     /// An armed timer fired.
     Timer {
-        /// Which timer fired.
+        /// The timer that fired.
         timer: Timer,
         /// The delay of the timer, which is long after this process was paused.
         late: Duration,

@@ -83,7 +83,7 @@ pub struct Row {
     pub duplicates: u64,
     /// The median time until a broadcast before the cut had come to all nodes.
     pub before_milliseconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until a broadcast before the cut had come to all nodes.
     pub before_milliseconds_max: Option<f64>,
     /// The time until the first broadcast after the cut had come to all living nodes.
     pub first_milliseconds: Option<f64>,

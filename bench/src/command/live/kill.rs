@@ -116,7 +116,7 @@ pub struct Run {
     /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How many were killed.
+    /// The number of killed nodes.
     pub killed: u32,
     /// The number of the run.
     pub run: u32,
@@ -137,7 +137,7 @@ pub struct Summary {
     /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How many were killed.
+    /// The number of killed nodes.
     pub killed: u32,
     /// The number of runs.
     pub runs: u32,
@@ -149,13 +149,13 @@ pub struct Summary {
     pub avoided_seconds_limit: Option<f64>,
     /// The median time until the ring was closed.
     pub relinked_seconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until the ring was closed.
     pub relinked_seconds_max: Option<f64>,
     /// The limit of that value.
     pub relinked_seconds_limit: Option<f64>,
     /// The median time until the graph was exact.
     pub graph_seconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until the graph was exact.
     pub graph_seconds_max: Option<f64>,
     /// The limit of that value.
     pub graph_seconds_limit: Option<f64>,

@@ -29,7 +29,7 @@ pub struct Saturate {
     /// The number of nodes.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
-    /// How long.
+    /// How many minutes the nodes are watched.
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
     /// The number of busy processes [default: one per core].

@@ -147,7 +147,7 @@ pub struct Summary {
     pub times_bare_p50: Option<f64>,
     /// How much longer than the median the slowest push with a death took.
     pub seconds_more_max: Option<f64>,
-    /// Whether both limits held.
+    /// Whether the limits --times-bare and --seconds-more held.
     pub ok: bool,
 }
 
