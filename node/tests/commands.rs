@@ -7,12 +7,18 @@ mod circles;
 mod documents;
 #[path = "commands/examples.rs"]
 mod examples;
+#[path = "commands/literals.rs"]
+mod literals;
 #[path = "commands/metrics.rs"]
 mod metrics;
+#[path = "commands/sentences.rs"]
+mod sentences;
 #[path = "commands/shown.rs"]
 mod shown;
 #[path = "commands/streams.rs"]
 mod streams;
+#[path = "commands/texts.rs"]
+mod texts;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

@@ -353,7 +353,7 @@ impl Chaos {
         let (faults, messages) = (short.faults.len(), short.messages.len());
         let path = path.display();
         record::note(format_args!(
-            "{path}: {faults} faults and {messages} messages still break it"
+            "{path}: {faults} faults and {messages} messages still break the promise"
         ));
         Ok(())
     }

@@ -246,7 +246,7 @@ impl Prometheus {
                 let query = fields.first().map_or("", |(_, query)| *query).to_owned();
                 return Err(QueryError::Refused { query, reason });
             }
-            Ok(_) => "it has neither data nor an error".to_owned(),
+            Ok(_) => "the answer has neither data nor an error".to_owned(),
             Err(error) => error.to_string(),
         };
         Err(QueryError::Garbled {

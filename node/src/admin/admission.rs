@@ -48,7 +48,7 @@ pub enum AdmissionError {
     },
     /// These credentials do not allow TLS.
     #[error(
-        "cannot serve metrics over TLS: {0}; issue the certificate anew with `binomesh ca issue`"
+        "cannot serve metrics over TLS: {0}; issue the certificate again with `binomesh ca issue`"
     )]
     Tls(#[from] rustls::Error),
 }

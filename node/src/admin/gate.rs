@@ -90,7 +90,7 @@ impl Gate {
                 reason,
                 from,
                 remedy,
-                "refused a reader of metrics; told once"
+                "a reader of metrics was refused; this line comes once per reason"
             );
         }
     }

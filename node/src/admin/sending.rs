@@ -53,8 +53,14 @@ impl SendQuery {
             topic: topic.map_err(|error| bad(error, "choose another topic"))?,
             due,
             confirmation: confirmation
-                .map_err(|error| bad(error, "give one of these as `confirm`"))?,
-            strategy: strategy.map_err(|error| bad(error, "give one of these as `strategy`"))?,
+                .map_err(|error| bad(error, "give one of these confirmations as `confirm`"))?,
+            strategy: strategy.map_err(|error| {
+                bad(
+                    error,
+                    "give one of these strategies as \
+                                                           `strategy`",
+                )
+            })?,
             is_ordered: self.ordered,
         })
     }

@@ -139,7 +139,7 @@ async fn an_end_is_told_before_it_comes_and_on_both_ends_when_it_does() {
         (ends(&client.status().await.ok()?) == Some(validity.until)).then_some(())
     })
     .await;
-    assert!(node.log().contains("ends soon"), "{}", node.log());
+    assert!(node.log().contains("expires soon"), "{}", node.log());
     let metrics = client.text("/metrics").await.unwrap();
     let has = |name: &str, label: &str, value: i64| {
         let mut lines = metrics.lines().filter(|line| line.starts_with(name));
@@ -157,7 +157,7 @@ async fn an_end_is_told_before_it_comes_and_on_both_ends_when_it_does() {
     eventually("it says that it has ended", async || {
         client.status().await.ok()?;
         node.log()
-            .contains("of the credentials has ended")
+            .contains("of the credentials has expired")
             .then_some(())
     })
     .await;

@@ -202,7 +202,7 @@ fn links_between_documents_lead_somewhere() {
 }
 
 /// What `--help` says of a command; nothing if there is no such command.
-fn help(words: &[String]) -> Option<String> {
+pub(super) fn help(words: &[String]) -> Option<String> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     words.push("--help");
     let output = ran(&words);

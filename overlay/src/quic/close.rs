@@ -149,7 +149,7 @@ pub enum DialError {
     },
     /// The process that answered is not admitted: another process of its identity lives, or a newer
     /// life of it is proven.
-    #[error("the process that answers is not the one that the others know by this identity")]
+    #[error("another process than the answering one has the identity of the peer")]
     NotAdmitted,
     /// The other side has no room.
     #[error("the peer has no room for another link")]

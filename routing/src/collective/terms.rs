@@ -259,9 +259,9 @@ impl<I: Id> Terms<I> {
         } else if self.verb.root() != other.verb.root() {
             Some("the root")
         } else if self.verb != other.verb {
-            Some("how values are combined")
+            Some("the operation on the values")
         } else if self.on_loss != other.on_loss {
-            Some("what happens if members are lost")
+            Some("the action on lost members")
         } else {
             None
         }
