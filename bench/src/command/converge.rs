@@ -81,8 +81,8 @@ pub struct Converge {
     /// The scheduler, which chooses the processes that run.
     #[arg(long, value_enum, default_value = "sync")]
     pub scheduler: SchedulerName,
-    /// When messages arrive. sync: same-phase (default), next-phase; async:
-    /// channels (default), inbox, slots (default with --arbitrary).
+    /// The time at which messages arrive. With sync: same-phase (default) or next-phase; with
+    /// async: channels (default), inbox or slots (default with --arbitrary).
     #[arg(long, value_enum)]
     pub reading: Option<Reading>,
     /// The condition that ends the repetition of the spontaneous rules in a clean start.
@@ -175,16 +175,16 @@ pub enum SchedulerName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// sync: a message of a spontaneous rule arrives in the same phase.
+    /// With sync: a message of a spontaneous rule arrives in the same phase.
     SamePhase,
-    /// sync: a message of a spontaneous rule arrives in the next phase.
+    /// With sync: a message of a spontaneous rule arrives in the next phase.
     NextPhase,
-    /// async: first in, first out per channel, channels in turn.
+    /// With async: first in, first out per channel, channels in turn.
     Channels,
-    /// async: first in, first out per receiver.
+    /// With async: first in, first out per receiver.
     Inbox,
-    /// async: as channels, a newer message replacing a waiting one of its slot,
-    /// as in the node.
+    /// With async: as channels, but a newer message replaces the waiting message of its slot, as in
+    /// the node.
     Slots,
 }
 

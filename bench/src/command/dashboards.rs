@@ -21,9 +21,9 @@ Examples:
   binomesh-bench dashboards --prometheus http://127.0.0.1:9090
   binomesh-bench dashboards --prometheus http://10.0.0.9:9090 --minutes 360 --node 'node-[0-3]' --out look.html
 
-The page needs nothing else. It asks the queries of the files that Grafana reads, and draws panels
-of the types stat, timeseries and table. Panels without an answer are named on stderr; they are no
-failure, as some wait for an event.")]
+The page needs no other file. The command asks Prometheus the queries of the files that Grafana
+reads, and draws panels of the types stat, timeseries and table. stderr names the panels without
+an answer, which are no failure, since some panels wait for an event.")]
 pub struct Dashboards {
     /// The address of Prometheus, without TLS.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]

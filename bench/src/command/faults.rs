@@ -20,8 +20,9 @@ Examples:
   binomesh-bench faults --graph kautz:3,2 --collective oab --source 01 --links 2
   binomesh-bench faults --graph mesh:4x4 --collective aas --nodes 1 --json
 
-Prints a row for each set, with its steps, the lower bound and the method, or why it is
-refused: a receiver is cut off. Then a row of all. fault_diameter is the greatest distance
+Prints a row for each set of faults, with its steps, the lower bound and the method, or with the
+reason if the set is refused because it cuts off a receiver. A last row is for all sets.
+fault_diameter is the greatest distance
 between two nodes over all sets that leave every node within reach of every other;
 sets_apart counts those that do not. A faulty link of an undirected graph is both directions.
 The source is never faulty.")]

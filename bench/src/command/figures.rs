@@ -22,7 +22,7 @@ Examples:
   binomesh-bench figures --quick --out look
   binomesh-bench figures --nodes-max 4194304 --json
 
-Writes report.html, which needs nothing else, an SVG file for each chart, and rows.jsonl:
+Writes report.html, which needs no other file, an SVG file for each chart, and rows.jsonl:
 each command that was run and its row. Figures 2(a), 2(b), 3, 4(a), 4(b) of [BMG09], 2(a)
 and 2(b) of [SFT06], what the corrections of Algorithm 2 are worth, how time and memory
 grow, facts about graphs, and schedules of [EVO] after faults. Whether a figure holds or
