@@ -504,7 +504,7 @@ fn a_scenario_that_cannot_be_played_is_usage() {
     for (arguments, said) in [
         (&["--nodes", "0"][..], "1..=254"),
         (&["--ipv6", "--mixed"], "--mixed"),
-        (&["--fault", "cut 4"], "'cut 4': there is no host 4"),
+        (&["--fault", "cut 4"], "'cut 4': host 4 does not exist"),
         (&["--fault", "cut 1 5"], "`5` is no length of time"),
         (&["--fault", "delay 1 5ms"], "start with --relay"),
         (

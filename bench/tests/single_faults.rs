@@ -21,7 +21,7 @@ fn quiet(shape: Shape, planted: Planted) -> Quiet {
     Quiet::on(tree, rules, Limits::default()).expect("a clean start is legitimate")
 }
 
-/// All of them; in the development build, which is slow, one in 20.
+/// All faults are tried; in the development build, which is slow, one fault in 20.
 const STEP: usize = if cfg!(debug_assertions) { 20 } else { 1 };
 
 fn all_recover(shape: Shape) {

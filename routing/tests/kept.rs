@@ -315,8 +315,8 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
     assert!(matches!(refused, Err(PublishError::TooManyAwaited(..))));
 }
 
-/// Many for many: whoever comes back has its turn with one after the other, and nothing
-/// else is tried for that.
+/// Many messages are kept for many members: a member that comes back gets one after the other,
+/// without further tries.
 #[test]
 fn turns_cost_one_try_each() {
     let mut network = Network::new(24, 9, Conditions::default(), Config::default());

@@ -195,8 +195,8 @@ fn a_number_that_is_there_twice_is_late_and_no_end_of_the_numbers_is_a_panic() {
     assert_eq!(bench.said(), format!("-3 4 -{} {}", u64::MAX - 5, u64::MAX));
 }
 
-/// What an adversary does: which messages of how long streams are lost, in which order
-/// the others come, and how much time goes by before each.
+/// The acts of an adversary: the lost messages of streams of a given length, the order in which the
+/// other messages come, and the time before each of them.
 #[derive(Debug, Clone)]
 struct Weather {
     lost: BTreeSet<(u32, u64)>,

@@ -171,7 +171,9 @@ pub enum SendError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
     /// The name is too long, there are too many addresses, or one cannot be dialled.
-    #[error("the name of the contact is too long, or it has too many addresses or one that cannot be dialled")]
+    #[error(
+        "the name of the contact is too long, or it has too many addresses or one that cannot be dialled"
+    )]
     OutOfBounds,
     /// The book is full of contacts that must be kept.
     #[error("the contact book is full")]

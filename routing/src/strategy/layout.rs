@@ -109,8 +109,8 @@ pub enum Strategy {
     /// ([`Circulant`](crate::schedule::circulant::Circulant)). Above [`Strategy::CIRCULANT_MAX`]
     /// members it is `Binomial`.
     Circulant {
-        /// How many blocks follow. The number may start anywhere and becomes less by one with each
-        /// block. The last block has 0.
+        /// The number of blocks that follow. It may start anywhere and becomes less by one with
+        /// each block. The last block has 0.
         left: u32,
         /// Ranks that hand nothing on. Publishers leave the list empty; the relay fills it in when
         /// it issues the message.
@@ -125,7 +125,7 @@ pub enum Strategy {
 pub struct Lost([Option<u16>; Lost::MAX]);
 
 impl Lost {
-    /// How many ranks fit. In place of a further lost rank, its parent in the tree sends.
+    /// The number of ranks that fit. In place of a further lost rank, its parent in the tree sends.
     pub const MAX: usize = 4;
 
     /// The lowest of these ranks, at most [`Lost::MAX`].

@@ -93,7 +93,7 @@ pub struct Network {
     pub deliveries: BTreeMap<(u32, u64, Id), u32>,
     /// What each boot of each node delivered, in order.
     pub order: BTreeMap<(u32, u64), Vec<Id>>,
-    /// Of what was numbered: what each node was told about its place.
+    /// The places of numbered messages, as each node was told.
     pub places: BTreeMap<u32, Vec<(Id, Ordered)>>,
     /// What was delivered last under an id.
     pub payloads: BTreeMap<(u32, Id), Bytes>,
