@@ -354,12 +354,8 @@ type Body = Result<Bytes, BytesRejection>;
 async fn not_found() -> Refusal {
     let remedy = "use a path that is served: on the Unix socket /v1/status, topology, targets, \
                   send, broadcast, reply, push, messages, collective, collectives, leave; on the \
-                  metrics port /healthz, /readyz, /v1/targets";
-    Refusal::new(
-        StatusCode::NOT_FOUND,
-        "this path does not exist here",
-        remedy,
-    )
+                  metrics port /metrics, /healthz, /readyz, /v1/targets";
+    Refusal::new(StatusCode::NOT_FOUND, "this path does not exist", remedy)
 }
 
 async fn wrong_method() -> Refusal {

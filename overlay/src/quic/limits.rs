@@ -149,7 +149,7 @@ impl Limits {
             return Err("`packet_frame` is 4 GiB or more; give less");
         }
         if self.events == 0 || self.handshakes == 0 || self.peer_connections == 0 {
-            return Err("a bound is zero");
+            return Err("a bound is zero; give at least 1");
         }
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
@@ -158,7 +158,7 @@ impl Limits {
             || self.assembly_rate == 0
             || self.event_bytes == 0
         {
-            return Err("a bound is zero");
+            return Err("a bound is zero; give at least 1");
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ impl FromStr for Choice {
 
 /// A name that no strategy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no strategy; expected {all}", all = Choice::names("and"))]
+#[error("{0:?} is no strategy; expected {all}", all = Choice::names("or"))]
 pub struct UnknownStrategy(String);
 
 /// The order in which a message goes to the members.
