@@ -81,7 +81,11 @@ fn is_error(literal: &Literal) -> bool {
             .flat_map(|around| around.split(['.', ':', '!', ' ']));
         names_around.any(|name| names.contains(&name))
     };
-    is_one_of(&ERRORS) && !is_one_of(&INTERNAL)
+    // An empty text elsewhere is the absence of one.
+    match literal.text.is_empty() {
+        true => literal.around.last().is_some_and(|name| name == "error"),
+        false => is_one_of(&ERRORS) && !is_one_of(&INTERNAL),
+    }
 }
 
 /// The error texts of all crates.
@@ -123,7 +127,7 @@ fn errors_and_warnings_name_the_thing_in_plain_sentences() {
     for Text { origin, text } in &texts {
         let rules = sentences::broken(text).into_iter();
         broken.extend(rules.map(|rule| format!("{origin}: {rule}")));
-        if text.ends_with(['.', ',', ';', ':', '?']) && !text.ends_with(" …") {
+        if text.ends_with(['.', ',', ';']) && !text.contains('\n') {
             broken.push(format!("{origin}: ends with a mark: {text}"));
         }
         let mut letters = text.chars();
@@ -154,7 +158,10 @@ fn paragraphs(help: &str) -> Vec<String> {
             continue;
         }
         is_example |= text.starts_with("Example") && text.ends_with(':');
-        if is_example || is_note || text.starts_with("Usage: ") || text.ends_with("s:") {
+        let is_begin = paragraphs.last().is_some_and(String::is_empty);
+        let is_heading = depth == 0 && is_begin && text.ends_with(':');
+        let is_title = is_heading || text == "Possible values:" || text.starts_with("Usage: ");
+        if is_example || is_note || is_title {
             continue;
         }
         let (label, rest) = match text.strip_prefix("- ") {
