@@ -42,17 +42,16 @@ Examples:
   binomesh-bench chaos --scenario bench/tests/scenarios/drawn
   binomesh-bench chaos --seeds 200 --nodes 13 --digest --json
 
-Each seed draws a scenario: a size if --nodes is a range, small ones often, a
-deployment, a network, bursts of faults with quiet between them, and broadcasts and
-unicasts throughout. In the quiet, and when all
-faults have ended, the overlay must become the exact binomial graph within
---heal-seconds. Collective operations of all kinds are called throughout; their outcomes
-must agree, be true and come in time. At the end every open message must get its receipt, and then
-the nodes must be silent. Deliveries are counted at the receivers and receipts held against them. A
-heal round is one beat of the default profile, 600 ms of virtual time.
-A failing seed prints the broken promise and the command that replays the seed. --shrink writes
-the shortest scenario found that still breaks the same promise. The exit
-status is then 1.")]
+Each seed draws a scenario: a size if --nodes is a range, small ones often, a deployment, a
+network, bursts of faults with quiet between them, and broadcasts and unicasts throughout.
+In the quiet, and when all faults have ended, the overlay must become the exact binomial
+graph within --heal-seconds. Collective operations of all kinds are called throughout; their
+outcomes must agree, be true and come in time. At the end every open message must get its
+receipt, and then the nodes must be silent. Deliveries are counted at the receivers and
+receipts held against them. A heal round is one beat of the default profile, 600 ms of
+virtual time. A failing seed prints the broken promise and the command that replays the
+seed. --shrink writes the shortest scenario found that still breaks the same promise. The
+exit status is then 1.")]
 pub struct Chaos {
     /// The number of seeds.
     #[arg(long, default_value_t = 100)]

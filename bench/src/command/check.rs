@@ -37,23 +37,23 @@ into one). Without --layer and --nodes: the ring on all trees of 3, with every s
 message as garbage, with and without a stranger; the ring on all trees of 4 with
 sampled garbage; the fingers of rings of 3 and 4.
 
-Of the relays: 7 nodes, a broadcast down the binary sibling tree and a multicast at
-once, bounded inboxes, and links that fail at the worst moment. Each message is
-delivered once, every execution ends, receipts are true, and every handler runs. With inboxes that
-block their senders the relays must deadlock. Then all of 4 nodes broadcast, each at any
-time, with an inbox of one copy and room for one duty: every order of the copies is checked, by
-binomial and, with --layer relays, down the tree, and with 4, 5 and 6 nodes seeded orders of all
-messages.
+Of the relays: 7 nodes, a broadcast down the binary sibling tree and a multicast at once,
+bounded inboxes, and links that fail at the worst moment. Each message is delivered once,
+every execution ends, receipts are true, and every handler runs. With inboxes that block
+their senders the relays must deadlock. Then all of 4 nodes broadcast, each at any time,
+with an inbox of one copy and room for one duty: every order of the copies is checked, by
+binomial and, with --layer relays, down the tree, and with 4, 5 and 6 nodes seeded orders of
+all messages.
 
 Of the clique (2 to 4 nodes): every choice of the process to ask and every order of
 messages, also with one loss, crash or early end of waiting; with 4 nodes as far as --states
 (default 2000000) goes. Successors stay a permutation, a run without a fault ends in the exact
 ring, and no process waits for ever.
 
-Of the graph (all connected ones of 2 to 4 nodes): every order of messages, also with one loss,
-crash or early end of waiting; with 4 nodes as far as --states goes in each. A run without a fault
-ends below one root of highest degree, no node is below itself, and without a crash no node waits
-for ever.
+Of the graph (all connected ones of 2 to 4 nodes): every order of messages, also with one
+loss, crash or early end of waiting; with 4 nodes as far as --states goes in each. A run
+without a fault ends below one root of highest degree, no node is below itself, and without
+a crash no node waits for ever.
 
 Of collectives (3 and 4 members): every order, loss and repetition of the messages of one
 decision, with ballots of several members and members that are started again, with and

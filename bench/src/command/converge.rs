@@ -43,7 +43,7 @@ Examples:
   binomesh-bench converge --bootstrap graph --graph mesh:25x40
   binomesh-bench converge --bootstrap graph --graph random:1000,4 --seeds 20 --json
 
-ring_phases and bmg_phases count from the start. In a clean start spontaneous
+The figures ring_phases and bmg_phases count from the start. In a clean start spontaneous
 rules are repeated until a process is quiet (--quiet), as in the paper's own
 simulation; with --arbitrary they follow the back-off.
 
@@ -52,12 +52,13 @@ answer. rounds_mean counts until there is one ring, without the random linking t
 procedure as-written has. ranking_rounds_mean counts from the ring until all processes know N and
 their ranks, and finger_rounds_mean from there until the binomial graph.
 
-In a graph (--bootstrap graph) a round carries every message over one edge. claim_rounds_mean
-counts until every node has a path to the node of the longest list. echo_rounds_mean counts from
-there until this node knows that, and tree_rounds_mean from there until all nodes are in the tree.
-ring_rounds_mean and finger_rounds_mean follow. A graph is ring:N, mesh:AxB, random:N,D (N nodes of
-mean degree D), star:N, cliques:N (two cliques joined by an edge), caterpillar:N or file:PATH. Each
-line of the file is an edge: `a b`, or `a > b` if only a knows b.")]
+In a graph (--bootstrap graph) a round carries every message over one edge.
+claim_rounds_mean counts until every node has a path to the node of the longest list.
+echo_rounds_mean counts from there until this node knows that, and tree_rounds_mean from
+there until all nodes are in the tree. ring_rounds_mean and finger_rounds_mean follow. A
+graph is ring:N, mesh:AxB, random:N,D (N nodes of mean degree D), star:N, cliques:N (two
+cliques joined by an edge), caterpillar:N or file:PATH. Each line of the file is an edge:
+`a b`, or `a > b` if only a knows b.")]
 pub struct Converge {
     /// The knowledge of the processes about each other at the start.
     #[arg(long, value_enum, default_value = "tree")]

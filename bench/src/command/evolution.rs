@@ -17,9 +17,10 @@ Examples:
   binomesh-bench evolution --graph kautz:3,2 --collective oas --source 01
   binomesh-bench evolution --graph ring:8 --collective aas --seeds 1 --generations 64 --json
 
-Each search looks for a schedule with --steps steps, from a seed of its own. A search that finds
-one within --generations succeeds. conflicts_least and conflicts_mean are the conflicts of the best
-and of the average chromosome in the last generation, averaged over the seeds.")]
+Each search looks for a schedule with --steps steps, from a seed of its own. A search that
+finds one within --generations succeeds. conflicts_least and conflicts_mean are the
+conflicts of the best and of the average chromosome in the last generation, averaged over
+the seeds.")]
 pub struct Evolution {
     /// The graph, in the notation of `schedule`.
     #[arg(long)]

@@ -23,10 +23,11 @@ Examples:
   binomesh-bench figures --nodes-max 4194304 --json
 
 Writes report.html, which needs no other file, an SVG file for each chart, and rows.jsonl:
-each command that was run and its row. Figures 2(a), 2(b), 3, 4(a), 4(b) of [BMG09], 2(a)
-and 2(b) of [SFT06], what the corrections of Algorithm 2 are worth, how time and memory
-grow, facts about graphs, and schedules of [EVO] after faults. Whether a figure holds or
-differs is computed from the rows; a figure that differs is a finding and no failure.
+each command that was run and its row. The figures are 2(a), 2(b), 3, 4(a) and 4(b) of
+[BMG09], and 2(a) and 2(b) of [SFT06]. Further figures show the effect of the corrections of
+Algorithm 2, the growth of time and memory, facts about graphs, and schedules of [EVO] after
+faults. Whether a figure holds or differs is computed from the rows; a figure that differs
+is a finding and no failure.
 
 Some ten minutes on two processors; with --quick less than one.")]
 pub struct Figures {

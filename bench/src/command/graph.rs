@@ -22,11 +22,12 @@ Examples:
   binomesh-bench graph --nodes 85 --graph sibling --fanout 4 --json
   binomesh-bench graph --check-routing 4096
 
-degree: the most neighbours to which a node sends. hops_mean: the mean length of the
-shortest paths between all ordered pairs. vertex_connectivity: the fewest nodes whose
-removal separates some of the others, exact, by maximum flows. failures_survived_99: the
-largest number of random failures up to which all other nodes still reach each other in 99
-of 100 trials; a larger number may go well again when almost no node is left.
+The figures of a graph are these. degree: the most neighbours to which a node sends.
+hops_mean: the mean length of the shortest paths between all ordered pairs.
+vertex_connectivity: the fewest nodes whose removal separates some of the others, exact, by
+maximum flows. failures_survived_99: the largest number of random failures up to which all
+other nodes still reach each other in 99 of 100 trials; a larger number may go well again
+when almost no node is left.
 
 Links of Chord lead one way, since a node knows its fingers but not the nodes that point at
 it; used both ways they are the binomial graph. Time grows with the square of --nodes:

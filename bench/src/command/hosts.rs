@@ -32,11 +32,11 @@ Examples:
   binomesh-bench hosts --ipv6 --fault 'cut 3 20s' --fault 'wait 30s' --fault 'rate 2 10mbit'
   echo 'drop 1 5%' | binomesh-bench hosts --relay --fault 'delay 2 50ms'
 
-Each host is a network namespace with an address of its own (10.77.0.1 is host 0, fd77::1
-with --ipv6), on one bridge, and has one node (node-0 is at host 0) with a certificate of
-its own. The line `ready` names the namespace of each host, for nsenter --net=. The
-hosts stay until SIGINT, SIGTERM or the end of the parent process, and are removed then, also after
-a SIGKILL. Needs root, or user namespaces.
+Each host is a network namespace on one bridge, with an address of its own (10.77.0.1 is
+host 0, or fd77::1 with --ipv6). Each host has one node (node-0 is at host 0) with its own
+certificate. The line `ready` names the namespace of each host, for nsenter --net=. The
+hosts stay until SIGINT, SIGTERM or the end of the parent process, and are removed then,
+also after a SIGKILL. Needs root, or user namespaces.
 
 The steps of the scenario are those of --fault, and then the lines of standard input, in this order:
   cut HOST [20s]      the link of the host carries nothing, for this time or until `restore`

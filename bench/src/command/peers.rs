@@ -118,7 +118,7 @@ pub struct Peers {
     /// The run is some fifty times slower, so choose few nodes and the quiet profile.
     #[arg(long)]
     pub instructions: bool,
-    /// What --instructions has valgrind run.
+    /// The system that valgrind runs for --instructions.
     #[arg(long, hide = true, value_name = "SYSTEM")]
     pub stretches_of: Option<System>,
     /// Print JSON, one row per line.

@@ -40,9 +40,9 @@ pairs, or of live nodes.
 
 The sender of a hop to a dead node finds out that the node is dead, notes the node in the
 packet and chooses again; such a hop counts neither as a hop nor as a step. A broadcast
-starts at the root. In one step a node sends one packet: first the packets that it forwards
-for others, then those to its children, from left to right. decision_ns is the mean
-processor time of a decision on this machine, with all threads at work.")]
+starts at the root. In one step a node sends one packet. Forwarded packets go first, then
+the packets to the children, from left to right. decision_ns is the mean processor time of a
+decision on this machine, with all threads at work.")]
 pub struct Route {
     /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(Population::MAX)))]

@@ -91,9 +91,10 @@ pub(super) struct Which {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "All members call the barrier. The barrier ends when all members have called, or when some are lost
-or late. Exit status 0: all members have called. 1: the members have decided that some have not
-called. 4: the members have decided nothing in time, since a decision needs a majority of them.
+    after_help = "All members call the barrier. The barrier ends when all members have called, or when some
+are lost or late. Exit status 0: all members have called. 1: the members have decided that
+some have not called. 4: the members have decided nothing in time, since a decision needs a
+majority of them.
 
 Examples:
   binomesh barrier step --generation 7 --admin /run/binomesh/admin.sock

@@ -35,10 +35,11 @@ Examples:
   binomesh-bench live cut --nodes 16 --cut 2 --repeat 5 --json
 
 SIGSTOP stops the cut nodes, all at once: no connection is closed, no ICMP is sent, and the
-kernel accepts datagrams to them without an answer. The first broadcast goes out at this moment,
-when no other node can know of the cut. Further broadcasts follow for --seconds, each from a random
-live node. Each broadcast must reach all other live nodes once, counted at the receivers, and the
-first one within --first-milliseconds. The exit status is 1 otherwise.")]
+kernel accepts datagrams to them without an answer. The first broadcast goes out at this
+moment, when no other node can know of the cut. Further broadcasts follow for --seconds,
+each from a random live node. Each broadcast must reach all other live nodes once, counted
+at the receivers, and the first one within --first-milliseconds. The exit status is 1
+otherwise.")]
 pub struct Cut {
     /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]

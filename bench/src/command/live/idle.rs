@@ -25,11 +25,12 @@ Examples:
   binomesh-bench live idle --nodes 64 --minutes 5
   binomesh-bench live idle --profile quiet --json
 
-The run has a network namespace of its own, so that its loopback interface carries only the packets
-of the nodes. A namespace needs the package iproute2, and root or user namespaces. The counters of
-the interface count whole IP packets. No node is asked during the count. The exit status is 1 if a
-table changed, or if a limit was exceeded. The default limits per node are 600 bytes per second and
-0.001 of a core at the profile default, and 150 bytes and 0.001 at quiet; fast has none.")]
+The run has a network namespace of its own, whose loopback interface carries only the
+packets of the nodes. A namespace needs the package iproute2, and root or user namespaces.
+The counters of the interface count whole IP packets. No node is asked during the count. The
+exit status is 1 if a table changed, or if a limit was exceeded. The default limits per node
+are 600 bytes per second and 0.001 of a core at the profile default, and 150 bytes and 0.001
+at quiet; fast has none.")]
 pub struct Idle {
     /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1024))]

@@ -26,14 +26,14 @@ Examples:
   binomesh-bench live kill --nodes 32 --kill 1,4,30% --repeat 10
   binomesh-bench live kill --profile fast --kill 30% --json
 
-Every run is a new cluster. Three times are measured from the moment before the first signal, by
-the answers of the live nodes: until no entry leads to a dead node (avoided_seconds), until the
-successors and predecessors are one ring of exactly the live nodes (relinked_seconds), and until
-the tables are the exact graph of the live nodes (graph_seconds). If one of these states is lost
-again, its time goes on. A time is too long by at most --poll-milliseconds and an answer. The exit
-status is 1 if a maximum is above its limit. The default limits are 2, 4 and 4 s at the profile
-default, and 0.5, 1.5 and 4 s at fast; quiet has none, and the graph has one only with
---grace-seconds 0.")]
+Every run is a new cluster. Three times are measured from the moment before the first
+signal, by the answers of the live nodes: until no entry leads to a dead node
+(avoided_seconds), until the successors and predecessors are one ring of exactly the live
+nodes (relinked_seconds), and until the tables are the exact graph of the live nodes
+(graph_seconds). If one of these states is lost again, its time goes on. A time is too long
+by at most --poll-milliseconds and an answer. The exit status is 1 if a maximum is above its
+limit. The default limits are 2, 4 and 4 s at the profile default, and 0.5, 1.5 and 4 s at
+fast; quiet has none, and the graph has one only with --grace-seconds 0.")]
 pub struct Kill {
     /// The number of nodes.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=1024))]

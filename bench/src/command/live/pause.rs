@@ -26,13 +26,13 @@ Examples:
   binomesh-bench live pause --nodes 16
   binomesh-bench live pause --profile fast --repeat 5 --json
 
-SIGSTOP of a random node for half the detection timeout: no node may see a new epoch or a verdict.
-Then SIGSTOP of a random node for five times as long: the others see this node leave and return in
-at most --epochs epochs, lose no other member, take no other node for dead, and become the exact
-graph of all nodes again. (Without a grace the rank of the paused node is given away before the
-nodes below it have found another place, so that the count may lack these nodes for a moment.)
-The default detection timeout is two and a half beats of the profile. The exit status is 1
-otherwise.")]
+SIGSTOP of a random node for half the detection timeout: no node may see a new epoch or a
+verdict. Then SIGSTOP of a random node for five times as long: the others see this node
+leave and return in at most --epochs epochs, lose no other member, take no other node for
+dead, and become the exact graph of all nodes again. Without a grace the rank of the paused
+node is given away early, so that the count may lack the nodes below the paused node for a
+moment. The default detection timeout is two and a half beats of the profile. The exit
+status is 1 otherwise.")]
 pub struct Pause {
     /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(3..=1024))]

@@ -49,20 +49,21 @@ Examples:
   binomesh-bench live stall
   binomesh-bench live stall --how unread --volume-mib 128 --json
 
---how undisturbed: no node is disturbed. The times of the other runs are multiples of this time.
---how paused: one node is stopped by SIGSTOP from the first eighth of the broadcasts to the last.
-Every other node must get each broadcast once. The stopped node must get, once, each broadcast
-whose receipt says that this node has it. The metrics of another node must name the stopped node as
-slow. The 16 messages that are kept for the stopped node, as with --until-seconds, must reach it
-once and in order.
+--how undisturbed: no node is disturbed. The times of the other runs are multiples of this
+time.
+--how paused: one node is stopped by SIGSTOP from the first eighth of the broadcasts to the
+last. Every other node must get each broadcast once. The stopped node must get, once, each
+broadcast whose receipt says that this node has it. The metrics of another node must name
+the stopped node as slow. The 16 messages that are kept for the stopped node, as with
+--until-seconds, must reach it once and in order.
 --how slow: the same node is stopped for three quarters of the time, 200 ms at a stretch.
 --how unread: a subscriber of one node reads nothing until the end. All nodes must get all
 messages; the subscriber gets the messages in its buffer and the number of the missed ones.
 Messages are counted one by one at the receivers. No node may ever take more memory than
---memory-mib. If undisturbed was measured, paused and unread may take at most --times its time,
-and 10 s more until the paused node is taken for dead. (Slow may take longer, since every broadcast
-goes to the slow node, too, and up to --open of them wait for this node.) The exit status is 1
-otherwise.")]
+--memory-mib. If undisturbed was measured, paused and unread may take at most --times its
+time, and 10 s more until the paused node is taken for dead. (Slow may take longer, since
+every broadcast goes to the slow node, too, and up to --open of them wait for this node.)
+The exit status is 1 otherwise.")]
 pub struct Stall {
     /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]

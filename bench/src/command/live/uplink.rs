@@ -47,9 +47,9 @@ needs four times as long. With --bare the time is also compared with the time ov
 link with the settings of Binomesh, from one of the hosts to another, just before. With
 --kill further rounds follow, in which one host, neither the origin nor the root, loses its
 network and its process when half of the file is sent. The exit status is 1 if a living node
-lacks the file, if a round without a death took more than --times the time of one uplink, or
-less than nine tenths of it (the uplinks were no limit then), or if --times-bare or
---seconds-more did not hold. Needs root, or user namespaces.")]
+lacks the file, or if --times-bare or --seconds-more did not hold. The status is also 1 if a round
+without a death took more than --times the time of one uplink, or less than nine tenths of
+this time, in which case the uplinks were no limit. Needs root, or user namespaces.")]
 pub struct Uplink {
     /// The number of hosts.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=254))]
