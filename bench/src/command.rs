@@ -35,12 +35,12 @@ use crate::hosts::HostError;
 #[derive(Debug, Parser)]
 #[command(name = "binomesh-bench", version, about, propagate_version = true)]
 pub struct Arguments {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands of `binomesh-bench`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Simulate convergence to the ring and the binomial graph.
@@ -49,15 +49,15 @@ pub enum Command {
     Check(check::Check),
     /// Crash, restart, pause and remove nodes under traffic, then check every promise.
     Chaos(chaos::Chaos),
-    /// Do one thing to formed clusters, and count what healing takes.
+    /// Disturb formed clusters once, and measure the time and the traffic of healing.
     Heal(heal::Heal),
     /// Measure clusters of real processes on this machine.
     Live(live::Live),
     /// Run nodes on hosts of their own, as network namespaces, and disturb their network.
     Hosts(hosts::Hosts),
-    /// Check that running nodes, taken together, are the exact binomial graph.
+    /// Check that running nodes together form the exact binomial graph.
     Verify(verify::Verify),
-    /// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
+    /// Compare broadcasts with bare QUIC in throughput, latency, processor time and bytes.
     Peers(peers::Peers),
     /// Be one node of `peers --processes`.
     #[command(hide = true)]
@@ -66,19 +66,19 @@ pub enum Command {
     Collectives(collectives::Collectives),
     /// Send blocks to all members over slow uplinks, in virtual time.
     Blocks(blocks::Blocks),
-    /// Route round dead nodes: hops, steps, and who is reached.
+    /// Route round dead nodes, and count hops, steps and reached nodes.
     Route(route::Route),
-    /// Degree, distances, connectivity and random failures of the graphs one could use.
+    /// Compare graphs by degree, distances, connectivity and random failures.
     Graph(graph::Graph),
     /// Find and verify conflict-free schedules of collective communications.
     Schedule(schedule::ScheduleArguments),
-    /// Schedule a collective for every set of so many faulty links or nodes.
+    /// Schedule a collective for every set of a given number of faulty links or nodes.
     Faults(faults::FaultsArguments),
     /// Search for a schedule after a fault, from the old schedule and from scratch.
     Reschedule(reschedule::Reschedule),
-    /// How often the evolutionary search of [EVO] succeeds, and how it progresses.
+    /// Measure how often the evolutionary search of [EVO] succeeds, and how it progresses.
     Evolution(evolution::Evolution),
-    /// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
+    /// Draw the figures of the papers beside the claims of the papers, as SVG and one HTML report.
     Figures(figures::Figures),
     /// Draw the dashboards for Grafana from a Prometheus, as one HTML page.
     Dashboards(dashboards::Dashboards),

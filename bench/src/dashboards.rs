@@ -61,7 +61,7 @@ pub struct Panel {
     /// The queries of the panel.
     #[serde(default)]
     pub targets: Vec<Target>,
-    /// How values are shown.
+    /// The unit and the colours in which values are shown.
     #[serde(default)]
     pub field_config: FieldConfig,
     /// How a table is arranged.
@@ -90,7 +90,7 @@ pub struct Target {
     pub hide: bool,
 }
 
-/// How values are shown.
+/// The unit and the colours in which values are shown.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct FieldConfig {
     /// The settings for all series.
@@ -150,7 +150,7 @@ pub struct TransformationOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
     /// A file or folder cannot be read.
-    #[error("cannot read {path}: {reason}; name the folder of the dashboards by --dashboards", path = path.display())]
+    #[error("cannot read {path}: {reason}; give the folder of the dashboards with --dashboards", path = path.display())]
     Unreadable {
         /// The file or folder that was read.
         path: PathBuf,
@@ -166,7 +166,7 @@ pub enum DashboardError {
         reason: serde_json::Error,
     },
     /// The folder has no dashboard.
-    #[error("{} has no dashboard: no file there ends with .json; name their folder by --dashboards", .0.display())]
+    #[error("the folder {} has no dashboard, since no file in it ends with .json; give another folder with --dashboards", .0.display())]
     Empty(PathBuf),
 }
 

@@ -64,7 +64,7 @@ pub struct Claim {
 pub struct Scale {
     /// Whether everything is smaller: a look, not a measurement.
     pub is_quick: bool,
-    /// The most processes of a clean start.
+    /// The greatest number of processes of a clean start.
     pub nodes_max: u32,
     /// The seed of the trees, the failures and the packets.
     pub seed: u64,

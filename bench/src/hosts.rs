@@ -37,7 +37,7 @@ pub const HOSTS_MAX: u32 = 254;
 pub enum HostError {
     /// A program of the system is missing.
     #[error(
-        "`{program}` is not installed, which hosts on one machine need; install the package {package}"
+        "`{program}`, which simulates hosts on one machine, is not installed; install the package {package}"
     )]
     NotInstalled {
         /// The program that is missing.
@@ -62,7 +62,7 @@ pub enum HostError {
         said: String,
     },
     /// No network namespace could be made.
-    #[error("{0}; network namespaces need root, or user namespaces")]
+    #[error("{0}; run as root, or allow user namespaces")]
     NoNamespace(String),
     /// The relay has no socket.
     #[error("the relay cannot bind {address}: {source}")]
@@ -73,10 +73,10 @@ pub enum HostError {
         source: io::Error,
     },
     /// There are more hosts than addresses.
-    #[error("there are at most {HOSTS_MAX} hosts")]
+    #[error("too many hosts; give at most {HOSTS_MAX}")]
     TooMany,
     /// A fault names a host that is not there.
-    #[error("there is no host {host}; the last one is {last}", last = .count.saturating_sub(1))]
+    #[error("host {host} does not exist; the hosts are 0 to {last}", last = .count.saturating_sub(1))]
     NoSuchHost {
         /// The host that was named.
         host: u32,
@@ -84,10 +84,10 @@ pub enum HostError {
         count: u32,
     },
     /// A fault needs the relay.
-    #[error("nothing is delayed or doubled without the relay; start with --relay")]
+    #[error("only the relay can delay or duplicate datagrams; start with --relay")]
     NoRelay,
     /// With the relay, other hosts know the relay's addresses and not those of the hosts.
-    #[error("with the relay, no host is known by its own address; start without --relay")]
+    #[error("the address of a host cannot change behind the relay; start without --relay")]
     Relayed,
     /// An address that a host cannot have.
     #[error("{address} cannot be the address of a host: {reason}")]

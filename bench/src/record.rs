@@ -172,7 +172,7 @@ pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
 /// The memory that a process takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// The memory at present.
+    /// The resident memory of this process at present.
     pub rss_kib: u64,
     /// The most memory since the start, or since the peak was reset.
     pub peak_kib: u64,

@@ -324,10 +324,10 @@ fn the_others_heal_round_a_host_that_is_cut_and_all_are_one_afterwards() {
 
     // A step that cannot be done changes nothing, and says why.
     for (line, reason) in [
-        ("cut 4", "the last one is 3"),
-        ("pull 3", "`pull` is no fault"),
+        ("cut 4", "the hosts are 0 to 3"),
+        ("pull 3", "`pull` is no kind of fault"),
         ("delay 1 50ms", "--relay"),
-        ("address 2 10.77.0.1", "a host has it"),
+        ("address 2 10.77.0.1", "another host has this address"),
         ("address 2 192.0.2.1", "10.77.0.254"),
         ("address 2 fd77::99", "of this family"),
     ] {
@@ -509,7 +509,7 @@ fn a_scenario_that_cannot_be_played_is_usage() {
     for (arguments, said) in [
         (&["--nodes", "0"][..], "1..=254"),
         (&["--ipv6", "--mixed"], "--mixed"),
-        (&["--fault", "cut 4"], "'cut 4': there is no host 4"),
+        (&["--fault", "cut 4"], "'cut 4': host 4 does not exist"),
         (&["--fault", "cut 1 5"], "`5` is no length of time"),
         (&["--fault", "delay 1 5ms"], "start with --relay"),
         (

@@ -193,7 +193,7 @@ fn nothing_is_left_when_it_is_interrupted() {
     assert!(interrupted.expect("kill runs").success());
     let output = bench.wait_with_output().expect("ended");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped before the end"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by a signal"));
     until("all processes are gone", || {
         let runs = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
         !processes.iter().any(runs)

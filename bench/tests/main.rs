@@ -14,3 +14,4 @@ mod relay_worlds;
 mod schedules;
 mod single_faults;
 mod small_worlds;
+mod texts;

@@ -85,7 +85,7 @@ fn errors_name_the_value_and_the_remedy() {
         (
             "--graph ring:5 --collective aab --blocks 2",
             "aab",
-            "leave the blocks",
+            "leave out the blocks",
         ),
         (
             "--graph ring:5 --collective aab --senders 0,9",

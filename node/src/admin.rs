@@ -72,7 +72,9 @@ pub enum AdminError {
     #[error(transparent)]
     Admission(#[from] AdmissionError),
     /// The metrics port cannot be bound.
-    #[error("cannot bind {address} for metrics: {source}; choose another `metrics` address")]
+    #[error(
+        "cannot bind the metrics port {address}: {source}; choose another address for `metrics`"
+    )]
     Metrics {
         /// The configured address.
         address: SocketAddr,
@@ -243,7 +245,7 @@ async fn flowing(request: Request, next: Next) -> Response {
 
 /// The rest of a payload did not come.
 #[derive(Debug, thiserror::Error)]
-#[error("the payload has stopped coming for {} s", PAYLOAD_IDLE.as_secs())]
+#[error("no byte of the payload arrived for {} s", PAYLOAD_IDLE.as_secs())]
 struct PayloadStopped;
 
 fn full(door: Door) -> Router {
@@ -327,14 +329,14 @@ impl From<SendError> for ErrorResponse {
 
 impl From<SubscribeError> for ErrorResponse {
     fn from(error: SubscribeError) -> Self {
-        let remedy = "close other subscriptions, or start the node again";
+        let remedy = "close other subscriptions, or start the node again if it has stopped";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
     }
 }
 
 impl From<QueryRejection> for ErrorResponse {
     fn from(rejection: QueryRejection) -> Self {
-        let remedy = "correct the query; docs list each path's parameters";
+        let remedy = "correct the parameter that this error names";
         Self::new(StatusCode::BAD_REQUEST, rejection.body_text(), remedy)
     }
 }
@@ -343,7 +345,7 @@ impl From<BytesRejection> for ErrorResponse {
     fn from(rejection: BytesRejection) -> Self {
         let remedy = match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => "send a smaller payload, or raise `max_payload_bytes`",
-            _ => "send it again, whole",
+            _ => "send the whole payload again",
         };
         Self::new(rejection.status(), rejection.body_text(), remedy)
     }
@@ -353,16 +355,18 @@ type Parameters<T> = Result<Query<T>, QueryRejection>;
 type Body = Result<Bytes, BytesRejection>;
 
 async fn not_found() -> ErrorResponse {
-    let remedy = "the Unix socket serves /v1/status, topology, targets, send, broadcast, reply, push, messages, collective, collectives, leave; \
-                  the port only /metrics, /healthz, /readyz, /v1/targets";
-    ErrorResponse::new(StatusCode::NOT_FOUND, "no such path", remedy)
+    let remedy = "use a path that is served: on the Unix socket /v1/status, topology, targets, \
+                  send, broadcast, reply, push, messages, collective, collectives, leave; on the \
+                  metrics port /metrics, /healthz, /readyz, /v1/targets";
+    ErrorResponse::new(StatusCode::NOT_FOUND, "this path does not exist", remedy)
 }
 
 async fn wrong_method() -> ErrorResponse {
-    let remedy = "GET to read; POST to send, broadcast, reply, push, leave and for a collective";
+    let remedy = "use POST for send, broadcast, reply, push, leave and collective, and GET for \
+                  all other paths";
     ErrorResponse::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "no such method here",
+        "this path does not take the method of the request",
         remedy,
     )
 }
@@ -413,8 +417,8 @@ async fn messages(
         (true, _) => door.node.subscribe_ordered(filter, hold).await?,
         (false, None) => door.node.subscribe(filter).await?,
         (false, Some(_)) => {
-            let error = "hold_ms is given, and nothing is held without ordered";
-            let remedy = "give ordered=true as well";
+            let error = "hold_ms has no effect without ordered=true";
+            let remedy = "give ordered=true, or leave out hold_ms";
             return Err(ErrorResponse::new(StatusCode::BAD_REQUEST, error, remedy));
         }
     };
@@ -483,8 +487,11 @@ async fn readyz(State(door): State<Door>) -> Result<Response, ErrorResponse> {
     if report.ready {
         return Ok("ready\n".into_response());
     }
-    let reason = report.reason.unwrap_or_else(|| "not settled".to_owned());
-    let remedy = "wait, or look at the contacts, and at `topology` for what is missing";
+    let reason = report
+        .reason
+        .unwrap_or_else(|| "the node has not settled yet".to_owned());
+    let remedy = "wait, or look at `binomesh topology` for missing entries and at the addresses \
+                  of the contacts";
     Err(ErrorResponse::new(
         StatusCode::SERVICE_UNAVAILABLE,
         reason,

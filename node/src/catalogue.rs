@@ -94,7 +94,7 @@ registry! {
     Histogram RECEIPT_SECONDS = "binomesh_receipt_seconds" [unit: Unit::Seconds]
         "time from a message of this node to its receipt";
     Counter RECEIPTS = "binomesh_receipts_total" { "outcome": labels::RECEIPTS }
-        "messages of this node that are done, by what their receipts say";
+        "finished messages of this node, by the result in their receipts";
     Counter RECEIPT_EXCEPTIONS = "binomesh_receipt_exceptions_total" { "reason": labels::EXCEPTIONS }
         "members that receipts name as not reached, or as not having confirmed as was asked";
     Gauge RECEIPTS_OUTSTANDING = "binomesh_receipts_outstanding"

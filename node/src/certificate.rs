@@ -36,9 +36,9 @@ const DAY_SECONDS: i64 = 86_400;
 /// The validity of a certificate, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The first second.
+    /// The first second of the validity.
     pub from: i64,
-    /// The last second.
+    /// The last second of the validity.
     pub until: i64,
 }
 
@@ -95,19 +95,23 @@ pub enum CertificateError {
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The text is not a valid trust domain.
-    #[error("{0:?} is no trust domain; expected lower-case letters, digits, `-`, `_` and `.`")]
+    #[error(
+        "{0:?} is no trust domain; expected 1 to 200 lower-case letters, digits, `-`, `_` and `.`"
+    )]
     TrustDomain(String),
     /// The validity is empty or beyond the calendar.
-    #[error("a certificate cannot be valid from {0} to {1}; choose fewer or more days")]
+    #[error(
+        "a certificate cannot be valid from {0} to {1} (seconds since 1970); give --valid-days fewer or more days"
+    )]
     Validity(i64, i64),
     /// The authority expires before the certificate would begin.
     #[error("the authority has expired; make a new one with `binomesh ca init`")]
     AuthorityExpired,
     /// A text that was to be listed or revoked is no certificate.
-    #[error("cannot read a certificate: {0}")]
+    #[error("cannot read the certificate: {0}")]
     Unreadable(String),
     /// The authority has issued no certificate of that name.
-    #[error("no certificate of the {role} {name:?} was issued here; `binomesh ca list` names those that were", role = .0.name(), name = .1)]
+    #[error("this authority has issued no certificate of the {role} {name:?}; `binomesh ca list` names all certificates that it has issued", role = .0.name(), name = .1)]
     NeverIssued(Role, String),
     /// The certificate could not be signed.
     #[error("cannot make the certificate: {0}")]
@@ -157,10 +161,16 @@ impl Authority {
             .map_err(|error| bad(error.to_string()))?;
         let (_, parsed) =
             X509Certificate::from_der(&pem.1.contents).map_err(|error| bad(error.to_string()))?;
-        let trust_domain = trust_domain_of(&parsed)
-            .ok_or_else(|| bad("not a CA certificate with one spiffe://DOMAIN name".to_owned()))?;
+        let trust_domain = trust_domain_of(&parsed).ok_or_else(|| {
+            bad("the file is no CA certificate with exactly one name \
+                                spiffe://DOMAIN"
+                .to_owned())
+        })?;
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
-            return Err(wrong(&key_path, "does not belong to ca.pem".to_owned()));
+            return Err(wrong(
+                &key_path,
+                "the key does not belong to ca.pem".to_owned(),
+            ));
         }
         let until = parsed.validity().not_after.timestamp();
         let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key)?;

@@ -179,12 +179,22 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Failure> {
         .worker_threads(threads)
         .enable_all()
         .build();
-    built.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+    built.map_err(|error| {
+        Failure::failed(format!(
+            "cannot start the threads of this program: \
+                                                   {error}"
+        ))
+    })
 }
 
 fn small_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    built.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+    built.map_err(|error| {
+        Failure::failed(format!(
+            "cannot start the threads of this program: \
+                                                   {error}"
+        ))
+    })
 }

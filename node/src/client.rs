@@ -41,7 +41,9 @@ pub enum Endpoint {
 
 /// A text that names no admin API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no admin API; expected a socket's path, unix:PATH, or http://ADDRESS:PORT")]
+#[error(
+    "{0:?} is no address of an admin API; expected the path of a socket, unix:PATH, or http://ADDRESS:PORT"
+)]
 pub struct InvalidEndpoint(String);
 
 impl FromStr for Endpoint {
@@ -75,7 +77,7 @@ impl fmt::Display for Endpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The node does not answer.
-    #[error("cannot reach the node at {endpoint}: {reason}; is it running?")]
+    #[error("cannot reach the node at {endpoint}: {reason}; see that the node runs")]
     Unreachable {
         /// The address of the API.
         endpoint: Endpoint,
@@ -93,7 +95,9 @@ pub enum ClientError {
         remedy: String,
     },
     /// The node's answer is malformed.
-    #[error("the answer of {endpoint} is not understood: {problem}; do the versions match?")]
+    #[error(
+        "the answer of {endpoint} is malformed: {problem}; use the same release for the command and the node"
+    )]
     Garbled {
         /// The address of the API.
         endpoint: Endpoint,
@@ -251,8 +255,10 @@ impl Client {
         match events.next_raw().await {
             Some(Ok((name, _))) if name == "subscribed" => Ok(events),
             Some(Err(error)) => Err(error),
-            Some(Ok((name, _))) => Err(self.garbled(format!("first event is `{name}`"))),
-            None => Err(self.garbled("no event at all".to_owned())),
+            Some(Ok((name, _))) => Err(self.garbled(format!(
+                "the first event is `{name}`, expected `subscribed`"
+            ))),
+            None => Err(self.garbled("the stream of events is empty".to_owned())),
         }
     }
 
@@ -327,7 +333,7 @@ impl Client {
         let ErrorBody { error, remedy } =
             serde_json::from_slice(&body).unwrap_or_else(|_| ErrorBody {
                 error: format!("the node answered {status}"),
-                remedy: "look at the node's log".to_owned(),
+                remedy: "read the log of the node".to_owned(),
             });
         let status = status.as_u16();
         Err(ClientError::Refused {

@@ -104,7 +104,7 @@ impl ClusterConfig {
     }
 }
 
-/// Where a node listens.
+/// The addresses and the namespace of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The address that it binds.

@@ -107,7 +107,7 @@ pub enum RenewError {
     /// The node had a revocation list of this authority, and the new credentials have none: the
     /// members that the list revokes would be let in again.
     #[error(
-        "there was a revocation list of the authority `{0}`, and now there is none: put it back, or start the node again to go on without"
+        "the revocation list of the authority `{0}` is missing from the new credentials; put the list back, or start the node again to run without a list"
     )]
     NoList(String),
     /// The node has stopped.
@@ -242,7 +242,7 @@ pub enum SendError {
     #[error("not a member of the current epoch: {}", .0.join(", "))]
     UnknownPeers(Vec<String>),
     /// The payload is longer than the node accepts.
-    #[error("the payload has {size_bytes} bytes, the most is {max_bytes}")]
+    #[error("the payload has {size_bytes} bytes; the limit is {max_bytes}")]
     TooLarge {
         /// The length of the payload.
         size_bytes: usize,
@@ -250,22 +250,22 @@ pub enum SendError {
         max_bytes: usize,
     },
     /// Too many messages of this node are open.
-    #[error("too many messages of this node are still open")]
+    #[error("too many messages of this node still wait for their receipts")]
     Busy,
     /// The node keeps as many messages for absent members as it can.
     #[error("too many messages of this node are kept for members that are away")]
     KeptFull,
     /// The message asks for answers, but gives no time until which to wait for them.
-    #[error("answers are asked for without a time until when")]
+    #[error("the message asks for answers, but gives no time limit")]
     NoTime,
     /// Topics like this one are reserved for the nodes themselves.
     #[error("the topic {0} is reserved: it begins with `$`")]
     ReservedTopic(Topic),
     /// The cluster is too large for a roster, so no node knows the rank of each member.
-    #[error("the cluster is too large to send to single members")]
+    #[error("the cluster has too many members for messages to single members")]
     RosterTooLarge,
     /// The node has to sign its messages, and its key has failed.
-    #[error("the node's key does not sign")]
+    #[error("the key of the node cannot sign messages")]
     NotSigned,
     /// The node has stopped; if it stopped later, the outcome of the message is unknown.
     #[error("the node has stopped")]
@@ -276,17 +276,27 @@ impl SendError {
     /// What the caller can do about it.
     pub const fn remedy(&self) -> &'static str {
         match self {
-            Self::NotReady => "give a time, wait for `ready`, or look at `status` for the reason",
-            Self::NoDestination => "name at least one member",
-            Self::UnknownPeers(_) => "`topology` lists the members",
-            Self::TooLarge { .. } => {
-                "`push` it, send it in smaller pieces, or raise `max_payload_bytes`"
+            Self::NotReady => {
+                "wait until the node is ready, give a time limit for the receipt, \
+                               or see the reason in `binomesh status`"
             }
-            Self::Busy => "await the receipts of earlier messages first",
-            Self::KeptFull => "wait until some are over, or send without `until`",
-            Self::NoTime => "give a time within which the receipt is due",
+            Self::NoDestination => "name at least one member",
+            Self::UnknownPeers(_) => "see the names of the members in `binomesh topology`",
+            Self::TooLarge { .. } => {
+                "push the data as a file, send it in smaller messages, or raise \
+                 `max_payload_bytes`"
+            }
+            Self::Busy => "wait for the receipts of earlier messages",
+            Self::KeptFull => {
+                "wait until the time of some kept messages has ended, or send \
+                               without `until`"
+            }
+            Self::NoTime => "give the time within which the receipt is due",
             Self::ReservedTopic(_) => "choose another topic",
-            Self::RosterTooLarge => "broadcast, and let the receivers choose by topic",
+            Self::RosterTooLarge => {
+                "broadcast the message on a topic to which only the receivers \
+                                     subscribe"
+            }
             Self::NotSigned => "renew the node's certificate and key",
             Self::Stopped => "start the node again",
         }

@@ -104,7 +104,8 @@ impl Layer {
                     origin: format!("environment variable {name}"),
                     key: None,
                     problem: format!("there is no setting `{key}`"),
-                    remedy: "unset it, or see the list in deploy/node.toml".to_owned(),
+                    remedy: "unset the variable, or see the list of settings in deploy/node.toml"
+                        .to_owned(),
                 });
             }
             values.push((key, value));
@@ -123,7 +124,7 @@ impl Layer {
             origin: "the flags".to_owned(),
             key: None,
             problem: error.to_string(),
-            remedy: "give names and paths in UTF-8".to_owned(),
+            remedy: "write the value in UTF-8".to_owned(),
         })?;
         let text = |value: &Value| match value {
             Value::Null | Value::Bool(false) => None,
@@ -296,7 +297,10 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
             name.clone(),
             match nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("remove it; known are {}", known.join(", ")),
+                None => format!(
+                    "remove the setting; the known settings are {}",
+                    known.join(", ")
+                ),
             },
         ),
         Kind::MissingField(name)
@@ -304,15 +308,16 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
         {
             (
                 name.to_string(),
-                "give --credentials with a folder that `binomesh ca issue` has written, or \
-                 --job-secret"
+                "give --job-secret, or --credentials with a folder that `binomesh ca issue` has \
+                 written"
                     .to_owned(),
             )
         }
         Kind::MissingField(name) if file == Path::new(NO_FILE) => (
             name.to_string(),
             format!(
-                "set BINOMESH_{} or a flag, give a file with --config, or --launch",
+                "set BINOMESH_{}, give a flag, a settings file (--config) or a launcher \
+                 (--launch)",
                 name.to_uppercase()
             ),
         ),
@@ -323,7 +328,7 @@ fn explained(error: figment::Error, file: &Path) -> ConfigError {
         Kind::UnknownVariant(_, known) => (key, format!("expected one of {}", known.join(", "))),
         _ => (
             key,
-            "correct it; deploy/node.toml shows every setting".to_owned(),
+            "correct the setting; deploy/node.toml shows all settings".to_owned(),
         ),
     };
     // A parse error quotes its line, which may hold a secret.

@@ -115,7 +115,8 @@ fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), Credentia
         return Err(CredentialsError::new("crl", file, Problem::StrayLists));
     }
     let file = file.display();
-    tracing::warn!(%file, stray, count, "some revocation lists are of no authority in `ca`: they revoke nothing");
+    tracing::warn!(%file, stray, count, "some revocation lists belong to no authority in `ca` and \
+                                         have no effect");
     Ok(())
 }
 
@@ -154,16 +155,18 @@ pub enum Problem {
     #[error("holds no revocation list, neither PEM nor DER")]
     NoList,
     /// The file has other data beside PEM.
-    #[error("holds bytes that are no text beside its PEM sections")]
+    #[error("holds binary data beside its PEM sections")]
     Mixed,
     /// All lists belong to other authorities.
-    #[error("holds no list of an authority in `ca`")]
+    #[error("holds no revocation list of an authority in `ca`")]
     StrayLists,
     /// An authority has not signed the list that names it.
-    #[error("holds a list that the authority in `ca`, which it names, has not signed")]
+    #[error(
+        "holds a revocation list that names an authority in `ca`, but this authority has not signed the list"
+    )]
     ForgedList,
     /// The certificate names another node.
-    #[error("is of `{found}`, the configured name is `{wanted}`")]
+    #[error("is the certificate of `{found}`, but the configured name is `{wanted}`")]
     OtherName {
         /// The name in the certificate.
         found: String,
@@ -171,7 +174,7 @@ pub enum Problem {
         wanted: String,
     },
     /// The certificate's SPIFFE URI has not the form by which peers find names.
-    #[error("does not name the node as `{0}`")]
+    #[error("does not name the node by the URI `{0}`")]
     OtherUri(String),
     /// The secret of the job cannot be used.
     #[cfg(feature = "ca")]
@@ -188,38 +191,43 @@ impl Problem {
             Self::Unreadable(_) => "check the path and its permissions",
             #[cfg(feature = "ca")]
             Self::Secret(SecretError::Shared(_)) => {
-                "chmod 600 it, and make a new one if it was seen"
+                "chmod 600 the file, and make a new secret if another user may have read this one"
             }
             #[cfg(feature = "ca")]
             Self::Secret(SecretError::Itself) => {
-                "make a new one, put it in a file of mode 0600 or in a variable, and give the file, \
-                 or env: and the variable's name"
+                "make a new secret, write it to a file of mode 0600 or to an environment \
+                 variable, and give the path of the file or env:VARIABLE"
             }
             #[cfg(feature = "ca")]
             Self::Secret(SecretError::Unset) => {
-                "export it at all hosts, and give its name behind env:"
+                "export the variable at all hosts, and give env:VARIABLE"
             }
             #[cfg(feature = "ca")]
-            Self::Secret(SecretError::Folder) => "name a file in it",
+            Self::Secret(SecretError::Folder) => "give the path of a file in this folder",
             #[cfg(feature = "ca")]
-            Self::Secret(_) => "make one with `binomesh ca job-secret --out FILE`",
-            Self::OtherName { .. } => "correct `name`, or issue a certificate of that name",
-            Self::Identity(IdentityError::NotYetValid { .. }) => "check this host's clock",
+            Self::Secret(_) => "make a secret with `binomesh ca job-secret --out FILE`",
+            Self::OtherName { .. } => {
+                "correct `name`, or issue a certificate for the configured \
+                                       name"
+            }
+            Self::Identity(IdentityError::NotYetValid { .. }) => "correct the clock of this host",
             Self::Identity(IdentityError::KeyMismatch(_)) => {
                 "use the key that was issued with the certificate"
             }
             Self::Identity(IdentityError::NotAccepted { .. }) => {
-                "name the authority that issued the certificate, and a current revocation list"
+                "name in `ca` the authority that issued the certificate, and in `crl` a current \
+                 revocation list"
             }
             Self::NoList | Self::ForgedList => {
-                "write it again with `binomesh ca revoke --dir CA --name NAME --out FILE`"
+                "write the list again with `binomesh ca revoke --dir CA --name NAME --out FILE`"
             }
-            Self::Mixed => "convert a list in DER with `openssl crl -inform DER`",
+            Self::Mixed => "convert a binary (DER) list with `openssl crl -inform DER`",
             Self::StrayLists => {
-                "add the authority that signed it to `ca`, or take the list of one that is there"
+                "add the authority that signed the list to `ca`, or use the list of an authority \
+                 in `ca`"
             }
             Self::Empty | Self::Malformed(_) | Self::OtherUri(_) | Self::Identity(_) => {
-                "issue it again with `binomesh ca issue`"
+                "issue the certificate again with `binomesh ca issue`"
             }
         }
     }

@@ -77,7 +77,7 @@ pub struct Event {
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The step took too long.
-    #[error("{step} did not finish in time; still missing: {missing}")]
+    #[error("{step} did not end in time; still missing: {missing}")]
     TimedOut {
         /// The name of the step.
         step: String,
@@ -89,7 +89,7 @@ pub enum DemoError {
     Failed {
         /// The name of the step.
         step: String,
-        /// What the check found.
+        /// The problem that the check found.
         problem: String,
     },
     /// A node does not answer.
@@ -188,7 +188,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         let root = reports.iter().find(|report| report.parent.is_none());
         let root = root.ok_or_else(|| DemoError::Failed {
             step: "looking for the root".to_owned(),
-            problem: "every node has a parent".to_owned(),
+            problem: "every node has a parent, so no node is the root".to_owned(),
         })?;
         let begun = now();
         self.kill(root, "root").await?;
@@ -252,7 +252,13 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         let step = format!("the broadcast {word} the deaths");
         let reports = self.settled(&step).await?;
         let origin = reports.iter().rev().find(|report| report.parent.is_some());
-        let origin = origin.ok_or_else(|| failed(&step, "there is no node but the root"))?;
+        let origin = origin.ok_or_else(|| {
+            failed(
+                &step,
+                "no living node has a parent, so no other \
+                                                         node than the root can send",
+            )
+        })?;
         let others: Vec<String> = reports
             .iter()
             .map(|report| report.name.clone())
@@ -261,7 +267,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         let live = self.live();
         let member = live.iter().find(|member| member.name == origin.name);
         let client = member
-            .ok_or_else(|| failed(&step, "the origin died"))?
+            .ok_or_else(|| failed(&step, "the origin of the broadcast died"))?
             .client();
         let payload = format!("a word {word}, from {}", origin.name);
         let blake3 = blake3::hash(payload.as_bytes()).to_hex().to_string();
@@ -296,8 +302,8 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
             return Ok(());
         }
         let problem = format!(
-            "not delivered at {missing:?}, {duplicates} duplicates, the receipt names {} of \
-             {expected} as reached and as unreached {:?}",
+            "the message was not delivered at {missing:?} and was delivered again {duplicates} \
+             times; the receipt counts {} of {expected} as reached, and names as unreached {:?}",
             receipt.reached_count, receipt.unreached
         );
         Err(failed(&step, problem))
@@ -380,13 +386,13 @@ pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
             let answer = answer.map(|answer| answer.map_err(|error| error.to_string()));
             (
                 number,
-                answer.unwrap_or_else(|_| Err("does not answer".to_owned())),
+                answer.unwrap_or_else(|_| Err("the node does not answer".to_owned())),
             )
         });
     }
     let mut answers: Vec<_> = members
         .iter()
-        .map(|_| Err("not asked".to_owned()))
+        .map(|_| Err("the node was not asked".to_owned()))
         .collect();
     while let Some(joined) = asked.join_next().await {
         if let Ok((number, answer)) = joined
@@ -425,7 +431,10 @@ fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<St
             }
             Ok(report) if report.population != expected => {
                 let found = report.population.unwrap_or(0);
-                missing.push(format!("{name}: counts {found} of {} nodes", members.len()));
+                missing.push(format!(
+                    "{name}: it counts {found} of {} nodes",
+                    members.len()
+                ));
             }
             Ok(report) => {
                 *epochs
@@ -435,7 +444,9 @@ fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<St
         }
     }
     if missing.is_empty() && epochs.len() > 1 {
-        missing.push(format!("one epoch instead of {epochs:?}"));
+        missing.push(format!(
+            "all nodes in one epoch; the nodes of each epoch are {epochs:?}"
+        ));
     }
     missing
 }

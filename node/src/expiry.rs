@@ -70,7 +70,7 @@ pub enum Stage {
     Good,
     /// At most a third of its time is left.
     Ending,
-    /// Its time is over.
+    /// The validity of the credential is over.
     Ended,
 }
 
@@ -118,19 +118,21 @@ impl Expiry {
                     document,
                     left,
                     until = term.until,
-                    "a document of the credentials ends soon: put a new one in its place and send SIGHUP"
+                    "a document of the credentials expires soon; replace its file and send SIGHUP"
                 ),
                 (Stage::Ended, "revocation_list") => tracing::warn!(
                     document,
                     ago = left,
                     until = term.until,
-                    "the next revocation list is overdue, the last one goes on revoking: put a new one in its place and send SIGHUP"
+                    "the next revocation list is overdue, while the last one still revokes; \
+                     replace its file and send SIGHUP"
                 ),
                 (Stage::Ended, _) => tracing::error!(
                     document,
                     ago = left,
                     until = term.until,
-                    "a document of the credentials has ended, peers refuse what it vouched for: put a new one in its place and send SIGHUP"
+                    "a document of the credentials has expired, so peers no longer accept it; \
+                     replace its file and send SIGHUP"
                 ),
             }
         }

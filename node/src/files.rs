@@ -13,7 +13,7 @@ const LENGTH_MAX: u64 = 64 << 20;
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Checked first, since opening a pipe would wait for its writer.
     if !std::fs::metadata(path)?.is_file() {
-        let text = "it is no file, but a pipe, a device or a folder";
+        let text = "the path leads to a pipe, a device or a folder, not to a file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     File::open(path)
@@ -24,7 +24,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(LENGTH_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LENGTH_MAX {
-        let text = format!("it is longer than {LENGTH_MAX} bytes");
+        let text = format!("the file is longer than {LENGTH_MAX} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
     Ok(bytes)

@@ -54,10 +54,10 @@ pub enum GraphError {
     )]
     Unknown(String),
     /// Too few or too many nodes.
-    #[error("{0} has {1} nodes; give 1 to 65536")]
+    #[error("{0} has {1} nodes; give a graph of 1 to 65536")]
     Size(String, u64),
     /// Too many edges.
-    #[error("{0} has {1} edges or more; give a graph of at most 4194304")]
+    #[error("{0} has {1} edges or more; give a graph of at most 4194304 edges")]
     Edges(String, u64),
     /// More edges than the graph can have, or too few to connect all nodes.
     #[error("{graph} cannot have the mean degree {degree}; give a degree from 2 to {most}")]
@@ -70,12 +70,11 @@ pub enum GraphError {
         most: u32,
     },
     /// The file cannot be read.
-    #[error("{0} cannot be read: {1}; name a file with an edge `a b` or `a > b` a line")]
+    #[error("{0} cannot be read: {1}; name a file with one edge per line, `a b` or `a > b`")]
     Unreadable(String, String),
     /// A line of the file is no edge.
     #[error(
-        "{file}, line {line}: {text:?} is no edge; expected two different numbers of nodes \
-         below 65536, such as `0 1`, or `0 > 1` where only 0 knows 1"
+        "{file}, line {line}: {text:?} is no edge; expected the numbers of two different nodes below 65536, such as `0 1`, or `0 > 1` if only node 0 knows node 1"
     )]
     Edge {
         /// The name of the file.
@@ -86,7 +85,7 @@ pub enum GraphError {
         text: String,
     },
     /// The graph is not connected.
-    #[error("{graph} is not connected: nothing leads from node 0 to node {node}; add an edge")]
+    #[error("{graph} is not connected: no path leads from node 0 to node {node}; add an edge")]
     Parts {
         /// The graph's name.
         graph: String,
@@ -271,7 +270,9 @@ fn read(path: &Path) -> Result<(u32, BTreeSet<(u32, u32)>), GraphError> {
     let read = bounded.read_to_string(&mut text);
     let read = read.map_err(|error| failed(error.to_string()))?;
     if read as u64 > FILE_BYTES_MAX {
-        return Err(failed(format!("it has more than {FILE_BYTES_MAX} bytes")));
+        return Err(failed(format!(
+            "the file has more than {FILE_BYTES_MAX} bytes"
+        )));
     }
     let (mut knows, mut nodes) = (BTreeSet::new(), 0);
     for (number, line) in text.lines().enumerate() {

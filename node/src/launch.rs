@@ -41,11 +41,11 @@ pub enum Launcher {
     /// The launcher whose variables are set. None is needed if an ordinal is given by hand.
     #[default]
     Auto,
-    /// `srun`.
+    /// `srun` of Slurm.
     Slurm,
     /// `mpirun` of Open MPI.
     Mpi,
-    /// A StatefulSet.
+    /// A StatefulSet of Kubernetes.
     Kubernetes,
     /// Any program that starts one process on each host of a folded list.
     Hosts(String),
@@ -75,7 +75,7 @@ impl FromStr for Launcher {
             _ => match text.strip_prefix("hosts:") {
                 Some(list) if !list.is_empty() => Ok(Self::Hosts(list.to_owned())),
                 _ => Err(
-                    "expected auto, slurm, mpi, kubernetes, or hosts: and a folded list, such as \
+                    "expected auto, slurm, mpi, kubernetes, or hosts:LIST, such as \
                      hosts:c[001-128]"
                         .to_owned(),
                 ),
@@ -179,10 +179,10 @@ fn found(environment: &Environment, request: &Request) -> Result<Placement, Conf
     }
     Err(wrong(
         "flag --launch",
-        "is auto, and none of OMPI_COMM_WORLD_RANK, SLURM_STEP_NODELIST and \
+        "is auto, but none of OMPI_COMM_WORLD_RANK, SLURM_STEP_NODELIST and \
          KUBERNETES_SERVICE_HOST is set",
-        "start it with mpirun, srun or as a pod, or give --ordinal and --peers, or --launch \
-         hosts:LIST",
+        "start the node with mpirun, with srun or as a pod, or give --launch hosts:LIST, or \
+         --ordinal and --peers",
     ))
 }
 
@@ -202,7 +202,7 @@ const HOST: &str = "the name of this host";
 fn host_name<'a>(environment: &'a Environment, remedy: &str) -> Result<&'a str, ConfigError> {
     let name = environment.get("HOSTNAME").filter(|name| !name.is_empty());
     name.map(String::as_str)
-        .ok_or_else(|| wrong(HOST, "is not known", remedy))
+        .ok_or_else(|| wrong(HOST, "is unknown", remedy))
 }
 
 /// The value of a variable that must be set.
@@ -223,7 +223,7 @@ fn number(environment: &Environment, name: &str, remedy: &str) -> Result<u32, Co
     let value = variable(environment, name, remedy)?;
     value.parse().map_err(|_| {
         let origin = format!("environment variable {name}");
-        let problem = format!("is {value:?}, which is no number from 0");
+        let problem = format!("is {value:?}; expected a whole number from 0");
         wrong(&origin, problem, remedy)
     })
 }
@@ -234,7 +234,7 @@ fn refuse(flag: &str, is_given: bool, launcher: &str, instead: &str) -> Result<(
         false => Ok(()),
         true => Err(wrong(
             &format!("flag --{flag}"),
-            format!("is given, and {launcher} tells it"),
+            format!("is given, but {launcher} already sets this"),
             format!("leave out --{flag}{instead}"),
         )),
     }

@@ -550,7 +550,7 @@ pub struct Stopped;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
     /// The node has as many subscriptions as it allows.
-    #[error("the node has as many subscribers as it holds; drop one first")]
+    #[error("the node has its greatest number of subscribers; end another subscription first")]
     TooMany,
     /// The node has stopped.
     #[error("the node has stopped")]

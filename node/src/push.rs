@@ -143,7 +143,7 @@ pub fn check_file_name(name: &str) -> Result<(), InvalidFileName> {
 
 /// A name that no file is stored under.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no name for a file; expected 1 to 200 bytes without `/`, not starting with `.`")]
+#[error("{0:?} is no file name; expected 1 to 200 bytes without `/`, not starting with `.`")]
 pub struct InvalidFileName(String);
 
 #[expect(

@@ -326,11 +326,12 @@ impl NodeConfig {
             return invalid("advertise", self.advertise.len().to_string(), expected);
         }
         if let Some(address) = self.advertise.iter().find(|one| !one.is_dialable()) {
-            let expected = "an address or a name and a port that others can reach";
+            let expected = "an address or name with a port that other nodes can reach";
             return invalid("advertise", address.to_string(), expected);
         }
         if let Some(address) = self.advertise.iter().find(|one| one.is_link_local()) {
-            let expected = "an address that means the same on every host, or a name: a link-local one goes with an interface";
+            let expected = "a name, or an address that is the same on every host; a link-local \
+                            address is only valid on one interface";
             return invalid("advertise", address.to_string(), expected);
         }
         #[cfg(feature = "planted")]
@@ -394,7 +395,10 @@ impl NodeConfig {
                 .into_iter()
                 .find_map(|(key, file)| Some((key, file.filter(named)?)));
             if let Some((key, file)) = given {
-                let (value, expected) = (file.display().to_string(), "no file beside `job_secret`");
+                let (value, expected) = (
+                    file.display().to_string(),
+                    "no file together with `job_secret`",
+                );
                 return Err(InvalidSetting {
                     key,
                     value,
@@ -436,10 +440,10 @@ impl NodeConfig {
         let expected = match self.bootstrap {
             Bootstrap::Tree => None,
             Bootstrap::Clique => {
-                Some("no parent with `bootstrap = \"clique\"`: list it in `peers`")
+                Some("no parent with `bootstrap = \"clique\"`; list the node in `peers`")
             }
             Bootstrap::Graph => {
-                Some("no parent with `bootstrap = \"graph\"`: list it in `neighbours`")
+                Some("no parent with `bootstrap = \"graph\"`; list the node in `neighbours`")
             }
         };
         if let Some((parent, expected)) = self.parent.as_ref().zip(expected) {
@@ -452,16 +456,20 @@ impl NodeConfig {
         }
         if !is_clique && !self.peers.is_empty() {
             let expected = "no peers without `bootstrap = \"clique\"`";
-            return invalid("peers", format!("a list of {}", self.peers.len()), expected);
+            return invalid(
+                "peers",
+                format!("a list of {} nodes", self.peers.len()),
+                expected,
+            );
         }
         if self.bootstrap != Bootstrap::Graph && !self.neighbours.is_empty() {
             let expected = "no neighbours without `bootstrap = \"graph\"`";
-            let value = format!("a list of {}", self.neighbours.len());
+            let value = format!("a list of {} nodes", self.neighbours.len());
             return invalid("neighbours", value, expected);
         }
         for (key, list) in [("peers", &self.peers), ("neighbours", &self.neighbours)] {
             if list.len() > Self::MAX_PEERS {
-                let value = format!("a list of {}", list.len());
+                let value = format!("a list of {} nodes", list.len());
                 let expected = "at most 4096 nodes: larger clusters need a tree";
                 return invalid(key, value, expected);
             }
@@ -496,7 +504,7 @@ pub struct InvalidSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// For a data centre.
+    /// For the hosts of a data centre.
     #[default]
     Default,
     /// For tests and small clusters: notices deaths sooner, but costs more when idle.

@@ -14,13 +14,13 @@ const MAX_PATH: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another process answers at that path.
-    #[error("{} is in use by another process; stop it or choose another `admin_socket`", .0.display())]
+    #[error("{} is in use by another process; stop that process, or choose another `admin_socket`", .0.display())]
     InUse(PathBuf),
     /// The path leads to a file that is no socket.
-    #[error("{} is not a socket; remove it or choose another `admin_socket`", .0.display())]
+    #[error("{} is not a socket; remove the file, or choose another `admin_socket`", .0.display())]
     NotASocket(PathBuf),
     /// The path does not fit in a socket address.
-    #[error("{} is longer than the {MAX_PATH} bytes that a socket's path may have; choose a shorter one", .0.display())]
+    #[error("{} is longer than {MAX_PATH} bytes, the limit for the path of a socket; choose a shorter path", .0.display())]
     TooLong(PathBuf),
     /// The operating system refused.
     #[error("cannot make the socket {path}: {source}", path = .path.display())]

@@ -69,8 +69,9 @@ impl NodeState {
         };
         let last = match fs::read_to_string(&boot_path) {
             Ok(text) => text.trim().parse::<u64>().map_err(|_| {
-                let wrong = "expected a number; remove the file to start from the clock";
-                failed("use the last boot in", &boot_path)(io::Error::other(wrong))
+                let wrong = "expected a number; remove the file, and the node takes a number from \
+                             the clock";
+                failed("use the number of the last life in", &boot_path)(io::Error::other(wrong))
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(failed("read", &boot_path)(error)),
@@ -93,7 +94,7 @@ impl NodeState {
     pub fn raise(&mut self, least: u64) -> Result<(), StateError> {
         let least = self.boot.saturating_add(1).max(least);
         let noise = random_bytes().map_err(|source| StateError {
-            doing: "make a number for",
+            doing: "make a random number for",
             path: self.boot_path.clone(),
             source,
         })?;
@@ -111,8 +112,8 @@ impl NodeState {
             source,
         };
         if boot > BOOT_MAX {
-            let wrong = "no greater number is left; remove the file to start from the clock, \
-                         or issue a certificate of another name";
+            let wrong = "no greater number is left; remove the file, and the node takes a number \
+                         from the clock, or issue a certificate of another name";
             return Err(failed(io::Error::other(wrong)));
         }
         replace(path, format!("{boot}\n").as_bytes()).map_err(failed)
@@ -131,7 +132,8 @@ fn lock(path: &Path) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
-            "another running node uses it; stop that node, or give this one a `state_dir` of its own",
+            "another running node uses this folder; stop that node, or give this node a \
+             `state_dir` of its own",
         )),
         Err(TryLockError::Error(error)) => Err(error),
     }
@@ -151,7 +153,7 @@ pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
     match fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         false => Ok(()),
         true => {
-            let text = "it is there and no file; name another";
+            let text = "the path exists and is no file; choose another path";
             Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
         }
     }

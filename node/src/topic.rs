@@ -69,7 +69,7 @@ pub enum InvalidFilter {
     Form(String),
     /// The text has a wildcard of another system, which would only match that character here.
     #[error(
-        "{filter:?} is not a topic filter: `{wildcard}` stands for nothing here; `jobs/#` is `jobs` and all below it, `#` is all"
+        "{filter:?} is not a topic filter: `{wildcard}` is no wildcard here; use `jobs/#` for `jobs` and all topics below it, or `#` for all topics"
     )]
     Wildcard {
         /// The text of the filter.
@@ -114,7 +114,7 @@ pub enum InvalidTarget {
     Topic(#[from] InvalidTopic),
     /// The text has a wildcard of another system, for which no filter can be written.
     #[error(
-        "{topic:?} is no topic to send on: `{wildcard}` stands for nothing here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all below `jobs`"
+        "{topic:?} is no topic to send on: `{wildcard}` is no wildcard here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all topics below `jobs`"
     )]
     Wildcard {
         /// The text of the topic.

@@ -132,7 +132,7 @@ fn ranked<'a>(
         match report.rank.map(Rank) {
             Some(rank) if rank.is_within(population) => {
                 if let Some(other) = by_rank.insert(rank, report) {
-                    let expected = format!("a rank that {} has not", other.name);
+                    let expected = format!("another rank than that of {}", other.name);
                     defects.push(defect(name, "rank", expected, rank.0));
                 }
             }
@@ -197,7 +197,10 @@ fn check_fingers(
             };
             let back = back.get(level).and_then(Option::as_ref);
             if back != Some(&report.name) {
-                let expected = format!("{} to name {} in return", there.name, report.name);
+                let expected = format!(
+                    "the table of {} to name {} in return",
+                    there.name, report.name
+                );
                 defects.push(defect(&report.name, &place, expected, shown(back)));
             }
         }

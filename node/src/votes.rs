@@ -125,8 +125,8 @@ fn read(text: &str) -> io::Result<(String, bool, BTreeMap<Name, u64>)> {
     let bad = |line: &str| {
         let line: String = line.chars().take(64).collect();
         io::Error::other(format!(
-            "the line {line:?} is not a generation and a name; remove the file, and this node votes \
-             again once the others know that it has forgotten"
+            "the line {line:?} is not a generation and a name; remove the file, and this node \
+             votes again as soon as the other members know that it has forgotten its votes"
         ))
     };
     let mut lines = text.split_inclusive('\n');

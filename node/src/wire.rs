@@ -22,7 +22,7 @@ const COLLECTIVE_VERSION: u8 = 0xc1;
 /// Why a frame holds no message. The frame is counted and dropped; the link stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("message version {0:?} is not spoken here, expected {VERSION}")]
+    #[error("the message has the version {0:?}, but this node expects {VERSION}")]
     Version(Option<u8>),
     #[error("the message is malformed")]
     Malformed,

@@ -9,10 +9,16 @@ mod document_parser;
 mod documents;
 #[path = "commands/examples.rs"]
 mod examples;
+#[path = "commands/literals.rs"]
+mod literals;
 #[path = "commands/metrics.rs"]
 mod metrics;
+#[path = "commands/sentences.rs"]
+mod sentences;
 #[path = "commands/streams.rs"]
 mod streams;
+#[path = "commands/texts.rs"]
+mod texts;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -119,7 +125,7 @@ fn usage_is_2_unreachable_is_3() {
             2,
             "none of OMPI_COMM_WORLD_RANK",
         ),
-        (&["run", "--launch", "slurm"], 2, "start it with srun"),
+        (&["run", "--launch", "slurm"], 2, "start the node with srun"),
         (&["run", "--ordinal", "1"], 2, "--peers"),
         (
             &["run", "--ordinal", "1", "--peers", "c[1-"],
@@ -134,7 +140,7 @@ fn usage_is_2_unreachable_is_3() {
         (
             &["run", "--ordinal", "0", "--hostfile", &nowhere],
             2,
-            "name the file that lists the hosts",
+            "give the file that lists the hosts",
         ),
         (
             &["run", "--peers", "a", "--ordinal", "0", "--shape", "random"],
@@ -176,7 +182,7 @@ fn usage_is_2_unreachable_is_3() {
         (&["broadcast", "--admin", &nowhere, "x"], 3, "cannot reach"),
         (&["topology", "--cluster", &nowhere], 3, "cluster.json"),
         (&["broadcast", "--file", &nowhere], 2, "to standard input"),
-        (&["push", &nowhere], 2, "`push -`"),
+        (&["push", &nowhere], 2, "`binomesh push --name NAME -`"),
     ] {
         let (found, text) = status(arguments);
         assert_eq!(found, code, "{arguments:?}: {text}");
@@ -231,7 +237,10 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert_eq!(output.status.code(), Some(1));
     let (code, text) = status(&["run", "--config", &config]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("another running node uses it"), "{text}");
+    assert!(
+        text.contains("another running node uses this folder"),
+        "{text}"
+    );
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!Path::new(&socket).exists());

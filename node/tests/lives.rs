@@ -36,7 +36,7 @@ fn cluster(seed: u64, count: u32) -> World {
     world
 }
 
-/// Publish to all.
+/// Publish a message to all members.
 fn published(world: &mut World, from: u32) -> routing::PacketId<u32> {
     let publish = Publish {
         topic: Topic::new("lives").expect("a topic"),

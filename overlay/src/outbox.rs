@@ -18,7 +18,7 @@ pub enum Effect<I, M, T, E> {
     Arm {
         /// The timer, which is also its key.
         timer: T,
-        /// How long from now.
+        /// The time from now until the timer fires.
         after: Duration,
     },
     /// Forget `timer` if it is armed.

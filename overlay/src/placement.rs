@@ -11,7 +11,7 @@ pub struct Population(u32);
 
 /// A population of zero or above [`Population::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("population {0} is not in 1..={max}", max = Population::MAX)]
+#[error("a population of {0} members is out of range; expected 1 to {max}", max = Population::MAX)]
 pub struct InvalidPopulation(pub u32);
 
 impl Population {

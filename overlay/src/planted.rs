@@ -64,10 +64,10 @@ impl FromStr for Bug {
 pub struct Planted(#[cfg(feature = "planted")] Option<Bug>);
 
 impl Planted {
-    /// No bug.
+    /// Code without a planted bug.
     #[cfg(feature = "planted")]
     pub const NONE: Self = Self(None);
-    /// No bug.
+    /// Code without a planted bug.
     #[cfg(not(feature = "planted"))]
     pub const NONE: Self = Self();
 

@@ -132,7 +132,7 @@ pub enum Event<I> {
 /// The health of a node, as far as the node itself can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
-    /// Nothing is wrong.
+    /// The node has its place, and its tables are complete.
     Healthy,
     /// The node has no path to a root.
     Unanchored,
@@ -152,10 +152,10 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Healthy => "healthy",
-            Self::Unanchored => "looking for a parent",
-            Self::Unplaced => "not yet counted in an epoch",
-            Self::Counting => "the members have changed, a new epoch is due",
-            Self::NoParent => "the parent has not been heard of for a while",
+            Self::Unanchored => "the node is looking for a parent",
+            Self::Unplaced => "the node is not yet counted in an epoch",
+            Self::Counting => "the members have changed, and a new epoch has not begun yet",
+            Self::NoParent => "the parent has not been heard from for a while",
             Self::NoRing => "a ring neighbour is not known yet",
             Self::MissingFingers => "a finger is not known yet",
         })

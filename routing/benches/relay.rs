@@ -34,7 +34,7 @@ const PART: Span = Span::new(8, 16);
 const ROUND: u64 = 16;
 const SIZES: [usize; 2] = [1 << 10, 64 << 10];
 
-/// How long it takes.
+/// The wall time that `work` takes.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures wall time; the relay reads no clock"

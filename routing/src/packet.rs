@@ -40,7 +40,7 @@ pub use signature::{Content, Signature, SigningFailed};
 
 /// A message could not be serialised, which only an id can cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("relay message cannot be encoded: {0}")]
+#[error("the relay message cannot be encoded: {0}")]
 pub struct EncodeError(String);
 
 impl EncodeError {
@@ -69,7 +69,7 @@ impl<I: fmt::Display> fmt::Display for PacketId<I> {
 
 /// A text that is no message id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no message id; receipts and deliveries have them")]
+#[error("{0:?} is no message id; give the id of a receipt or of a delivery")]
 pub struct InvalidPacketId(String);
 
 impl<I: FromStr> FromStr for PacketId<I> {

@@ -28,16 +28,16 @@ pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The version byte is missing or names another version.
-    #[error("unknown relay message version {0:?}, expected {VERSION}")]
+    #[error("the relay message has the version {0:?}, expected {VERSION}")]
     Version(Option<u8>),
     /// The head is cut short or cannot be read.
-    #[error("malformed relay message head")]
+    #[error("the head of the relay message is malformed")]
     Malformed,
     /// A list, span or number is outside its bounds.
-    #[error("relay message field out of bounds: {0}")]
+    #[error("a field of the relay message is out of bounds: {0}")]
     OutOfBounds(&'static str),
     /// A message without payload has bytes behind its head.
-    #[error("{0} unexpected bytes behind a relay message")]
+    #[error("the relay message is followed by {0} unexpected bytes")]
     TrailingBytes(usize),
 }
 

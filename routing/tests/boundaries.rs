@@ -27,7 +27,7 @@ const VERDICTS_US: u64 = 100_000;
 /// The fate of the crashed nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// They stay away.
+    /// The crashed nodes stay away.
     Gone,
     /// Each is started again after this time in µs, with a new life at its old rank.
     BackAfter(u64),

@@ -70,7 +70,7 @@ impl<K: Copy> Mailbox<K> {
         }
     }
 
-    /// How many letters wait.
+    /// The number of waiting letters.
     pub const fn len(&self) -> usize {
         self.count
     }

@@ -16,7 +16,7 @@ use super::{Arena, Letter};
 pub enum Reading {
     /// In the same phase: this gives the paper's 4 phases on binomial trees.
     SamePhase,
-    /// In the next phase.
+    /// In the next phase, one phase after the rule that sent the message.
     NextPhase,
 }
 

@@ -22,7 +22,7 @@ impl<I, K> Slotted for fingers::Message<I, K> {
     }
 }
 
-/// How messages travel.
+/// The channels of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carriage {
     /// One place per (from, to, slot), in which the newest message replaces the waiting one, as in

@@ -50,7 +50,7 @@ pub enum Garbage {
 pub struct World<P> {
     /// The protocol of its processes.
     pub protocol: P,
-    /// How messages travel.
+    /// The channels of the messages.
     pub carriage: Carriage,
     /// The garbage that is under way at the start.
     pub garbage: Garbage,

@@ -211,7 +211,7 @@ impl Relays {
         Self { config, ..world }
     }
 
-    /// Which handlers never ran.
+    /// The names of the handlers that never ran.
     pub fn unreached(&self) -> Vec<&'static str> {
         let handled = self.handled.load(Ordering::Relaxed);
         let all = HANDLERS.iter().enumerate();

@@ -33,42 +33,42 @@ Examples:
   binomesh-bench blocks --nodes 1024 --strategy circulant --json
 
 A row per strategy: {nodes, dead, strategy, blocks, block_bytes, megabits, seed, seconds,
-block_times, least, ratio, bytes_per_member}. Time is counted in what a block takes on one
-uplink. `least` is what no order can do in less: blocks − 1 + ⌈log2 nodes⌉. Exit status 1 if
-a strategy takes more than --times of that.")]
+block_times, least, ratio, bytes_per_member}. The unit of time is that of one block on one
+uplink. `least` is the least time of every possible order: blocks − 1 + ⌈log2 nodes⌉. The exit
+status is 1 if a strategy takes more than --times `least`.")]
 pub struct Blocks {
-    /// How many members.
+    /// The number of members.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
-    /// How many blocks.
+    /// The number of blocks.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub blocks: u32,
-    /// How long each is.
+    /// The length of each block.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub block_kib: u32,
-    /// What an uplink carries, in megabits a second.
+    /// The rate of an uplink, in megabits per second.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub megabits: u32,
-    /// In which order they go to the members.
+    /// The strategies that bring the blocks to the members.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "circulant,chain,binomial"
     )]
     pub strategy: Vec<Choice>,
-    /// How many blocks a member has on their way at most, by the strategy `circulant`.
+    /// The most blocks that a member has on their way with the strategy `circulant`.
     #[arg(long, default_value_t = routing::Config::default().uplink_copies)]
     pub copies: usize,
-    /// So many members have died just before; their ranks are vacant.
+    /// The number of members that died just before and whose ranks are vacant.
     #[arg(long, default_value_t = 0)]
     pub dead: u32,
-    /// The seed of the world.
+    /// The seed of the simulated world.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How many times the least it may take.
+    /// The greatest time of a strategy, as a multiple of the least.
     #[arg(long)]
     pub times: Option<f64>,
-    /// A row per line, as JSON.
+    /// Print JSON, one row per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -142,7 +142,7 @@ impl Blocks {
     fn end_some(&self, world: &mut World) -> Result<(), Failure> {
         if self.dead + 1 >= self.nodes {
             return Err(Failure::Run(format!(
-                "--dead {}: of {} members at least two have to live",
+                "--dead {}: at least two of the {} members must stay alive; give a smaller --dead",
                 self.dead, self.nodes
             )));
         }
@@ -172,7 +172,8 @@ impl Blocks {
             is_ordered: false,
         };
         let published = world.with_peer(0, |peer, out| peer.publish(publish, out));
-        let published = published.ok_or_else(|| Failure::Run("there is no peer".to_owned()))?;
+        let published = published
+            .ok_or_else(|| Failure::Run("the simulated overlay has no peer 0".to_owned()))?;
         published.map(drop).map_err(Failure::run)
     }
 
@@ -190,7 +191,7 @@ impl Blocks {
             }
         }
         Err(Failure::Run(format!(
-            "only {delivered} of {all} blocks came in {} s",
+            "only {delivered} of {all} blocks were delivered within {} s",
             TIME.as_secs()
         )))
     }

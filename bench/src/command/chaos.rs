@@ -42,61 +42,60 @@ Examples:
   binomesh-bench chaos --scenario bench/tests/scenarios/drawn
   binomesh-bench chaos --seeds 200 --nodes 13 --digest --json
 
-Each seed draws a scenario: a size if --nodes is a range, small ones often, a
-deployment, a network, bursts of faults with quiet between them, and broadcasts and
-unicasts throughout. In the quiet, and when all
-faults have ended, the overlay must become the exact binomial graph within
---heal-seconds. Collective operations of all kinds are called throughout; what their
-callers hear must agree, be true and come in time. At the end every open message must get its receipt and silence must
-follow. Deliveries are counted at the receivers and receipts held against them. A
-heal round is one beat of the default profile, 600 ms of virtual time.
-A failing seed prints what was broken and the command that replays it; --shrink
-writes the shortest scenario found that still breaks the same promise. The exit
-status is then 1.")]
+Each seed draws a scenario: a size if --nodes is a range, small ones often, a deployment, a
+network, bursts of faults with quiet between them, and broadcasts and unicasts throughout.
+In the quiet, and when all faults have ended, the overlay must become the exact binomial
+graph within --heal-seconds. Collective operations of all kinds are called throughout; their
+outcomes must agree, be true and come in time. At the end every open message must get its
+receipt, and then the nodes must be silent. Deliveries are counted at the receivers and
+receipts held against them. A heal round is one beat of the default profile, 600 ms of
+virtual time. A failing seed prints the broken promise and the command that replays the
+seed. --shrink writes the shortest scenario found that still breaks the same promise. The
+exit status is then 1.")]
 pub struct Chaos {
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 100)]
     pub seeds: u64,
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
-    /// What the nodes know at their start: tree, their parents; clique, each other.
+    /// The nodes that each node knows at its start: with tree its parent, with clique all nodes.
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub bootstrap: Bootstrap,
-    /// How many nodes are deployed, or A..B (B included) for a size that each seed draws, small ones
-    /// often; others join later.
+    /// The number of deployed nodes, or A..B (B included) for a number that each seed draws, mostly
+    /// a small one. Further nodes join later.
     #[arg(long, default_value = "2..40", value_parser = sizes)]
     pub nodes: Sizes,
-    /// How long each world lives at least, in virtual minutes.
+    /// The least duration of each world, in virtual minutes.
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// The most messages lost of a million in a burst; each burst draws.
+    /// The greatest loss in a burst, in messages per million. Each burst draws its loss up to this.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(..=500_000))]
     pub loss_per_million: u32,
     /// The longest healing, and the longest wait for the last receipt, in
     /// virtual seconds at the default profile.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub heal_seconds: u32,
-    /// How many seeds run at once.
+    /// The number of seeds that run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
     /// Stop at the first seed that fails.
     #[arg(long)]
     pub until_failure: bool,
-    /// Play these scenarios instead of drawing any: files, and folders of them.
+    /// Play the scenarios in these files and folders, instead of drawing scenarios.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub scenario: Vec<PathBuf>,
     /// Shorten the scenario of the first seed that fails and write it to a file.
     #[arg(long)]
     pub shrink: bool,
-    /// Write the scenarios of all seeds that fail as they were drawn.
+    /// Write the scenarios of all failing seeds, as they were drawn.
     #[arg(long)]
     pub write: bool,
-    /// Print a hash of everything that all nodes of a seed are given and ask for, in its order:
-    /// builds with the same hashes behave the same.
+    /// Print a hash of all inputs and outputs of the nodes of a seed, in their order. Builds with
+    /// the same hashes behave the same.
     #[arg(long)]
     pub digest: bool,
-    /// Where to write scenarios.
+    /// The folder in which scenarios are written.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
     /// The bug to run with.
@@ -110,19 +109,19 @@ pub struct Chaos {
 fn sizes(text: &str) -> Result<Sizes, String> {
     let sizes = text.parse::<Sizes>().ok();
     let valid = sizes.filter(|sizes| sizes.first() >= 2 && sizes.last() <= 4096);
-    valid.ok_or_else(|| "expected a number from 2 to 4096, or two as A..B".to_owned())
+    valid.ok_or_else(|| "expected a number from 2 to 4096, or a range such as 2..40".to_owned())
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();
     let valid = number.filter(|minutes| (0.0..=1e6).contains(minutes));
-    valid.ok_or_else(|| "expected minutes, from 0 to 1000000".to_owned())
+    valid.ok_or_else(|| "expected a number of minutes from 0 to 1000000".to_owned())
 }
 
 /// The results of all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// How many seeds ran.
+    /// The number of seeds that ran.
     pub seeds: u64,
     /// The first of these seeds.
     pub first_seed: u64,
@@ -160,7 +159,7 @@ pub struct Row {
     pub deliveries: u64,
     /// Receipt lines that give up a member whose name the origin never learnt.
     pub unnamed: u64,
-    /// Callers of collective operations.
+    /// The number of calls of collective operations.
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,
@@ -353,7 +352,7 @@ impl Chaos {
         let (faults, messages) = (short.faults.len(), short.messages.len());
         let path = path.display();
         record::note(format_args!(
-            "{path}: {faults} faults and {messages} messages still break it"
+            "{path}: {faults} faults and {messages} messages still break the promise"
         ));
         Ok(())
     }

@@ -37,70 +37,68 @@ into one). Without --layer and --nodes: the ring on all trees of 3, with every s
 message as garbage, with and without a stranger; the ring on all trees of 4 with
 sampled garbage; the fingers of rings of 3 and 4.
 
-Of the relays: 7 nodes, a broadcast down the binary sibling tree and a multicast at
-once, bounded inboxes, and links that fail at the worst moment. Everything is
-delivered once, every execution ends, receipts are true, every handler runs; and with
-inboxes that block their senders it deadlocks, as it should. And all of 4 nodes
-broadcast, each at any time, with an inbox of one copy and room for one duty: every
-order in which copies are handled, by binomial and, with --layer relays, down the tree;
-and seeded orders of all messages with 4, 5 and 6.
+Of the relays: 7 nodes, a broadcast down the binary sibling tree and a multicast at once,
+bounded inboxes, and links that fail at the worst moment. Each message is delivered once,
+every execution ends, receipts are true, and every handler runs. With inboxes that block
+their senders the relays must deadlock. Then all of 4 nodes broadcast, each at any time,
+with an inbox of one copy and room for one duty: every order of the copies is checked, by
+binomial and, with --layer relays, down the tree, and with 4, 5 and 6 nodes seeded orders of
+all messages.
 
-Of the clique (2 to 4 nodes): every choice of whom to ask and every order of messages;
-with one loss, crash or early end of waiting too, with 4 nodes as far as --states
-(default 2000000) goes. Successors stay a permutation, a run without a fault ends
-exactly, and nobody waits for ever.
+Of the clique (2 to 4 nodes): every choice of the process to ask and every order of
+messages, also with one loss, crash or early end of waiting; with 4 nodes as far as --states
+(default 2000000) goes. Successors stay a permutation, a run without a fault ends in the exact
+ring, and no process waits for ever.
 
-Of the graph (all connected ones of 2 to 4 nodes): every order of messages; with one loss,
-crash or early end of waiting too, with 4 nodes as far as --states goes in each. A run
-without a fault ends below one root of highest degree, nobody hangs below itself, and without
-a crash nobody waits for ever.
+Of the graph (all connected ones of 2 to 4 nodes): every order of messages, also with one
+loss, crash or early end of waiting; with 4 nodes as far as --states goes in each. A run
+without a fault ends below one root of highest degree, no node is below itself, and without
+a crash no node waits for ever.
 
-Of collectives (3 and 4 members): every order, loss and repetition of the messages of
-one decision, with ballots of several members and members that are started again, with
-and without their record of votes. No two members ever learn different decisions; and
-four ways to do it wrong are found. With --layer collectives also larger worlds.
+Of collectives (3 and 4 members): every order, loss and repetition of the messages of one
+decision, with ballots of several members and members that are started again, with and
+without their record of votes. No two members ever learn different decisions. Four wrong
+protocols must be found. With --layer collectives larger worlds are checked, too.
 
 Only --layer, --nodes (4 to 6), --states, --schedules, --seed, --threads and --json
 apply to relays, and only --layer, --nodes, --states, --threads and --json to the clique,
 the graph and collectives.")]
 pub struct Check {
-    /// What to check; all if not given.
+    /// The part to check [default: all parts].
     #[arg(long, value_enum)]
     pub layer: Option<Layer>,
-    /// How many processes [default: what makes a good check]. The worlds of relays have
-    /// 4 to 7.
+    /// The number of processes [default: see below]. The worlds of relays have 4 to 7.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=6))]
     pub nodes: Option<u8>,
-    /// How messages travel.
+    /// The channels of the messages.
     #[arg(long, value_enum, default_value = "slots")]
     pub channels: CarriageName,
-    /// How many messages fit into a queue; in queues of 1 or 2 a B_Connect
-    /// starves behind Ask_Connects, which is why the node has slots.
+    /// The number of messages that fit into a queue. In queues of 1 or 2 a B_Connect starves behind
+    /// Ask_Connects, which is why the node has slots.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     pub capacity: u8,
     /// Messages that are on their way at the start [default: every-single on trees of up to
     /// 3 without strangers, else sampled].
     #[arg(long, value_enum)]
     pub garbage: Option<GarbageName>,
-    /// Let a stranger knock at every place of the trees in turn.
+    /// Let an unknown process contact every node of the trees in turn.
     #[arg(long)]
     pub stranger: bool,
-    /// So many fair rounds must lead to legitimacy.
+    /// The number of fair rounds that must lead to a legitimate configuration.
     #[arg(long, default_value_t = 12)]
     pub rounds: u16,
-    /// Stop after so many states of one size and layer, shared by its trees
-    /// [default: ring 100000000 on trees of 3 and 5500000 above, which takes some
-    /// 4 GiB; fingers 500000].
+    /// Stop after this number of states for one size and layer, shared by its trees [default: ring
+    /// 100000000 on trees of 3 and 5500000 above, which takes some 4 GiB; fingers 500000].
     #[arg(long)]
     pub states: Option<u64>,
-    /// Samples the garbage.
+    /// The seed of the sampled garbage.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many seeded schedules of each world of 4 to 6 relays that all broadcast, from
-    /// --seed on.
+    /// The number of seeded schedules, from --seed on, of each world in which 4 to 6 relays all
+    /// broadcast.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub schedules: u64,
-    /// How many threads search.
+    /// The number of threads that search.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
     /// The bug to run with.
@@ -111,7 +109,7 @@ pub struct Check {
     pub json: bool,
 }
 
-/// What to check.
+/// The part of Binomesh to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
@@ -129,13 +127,13 @@ pub enum Layer {
     Collectives,
 }
 
-/// How messages travel.
+/// The channels of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum CarriageName {
-    /// One slot per kind and level, newest wins.
+    /// One slot per kind and level, in which a newer message replaces an older one.
     Slots,
-    /// Bounded queues; what does not fit is lost.
+    /// Bounded queues, which lose the messages that do not fit.
     Queue,
 }
 
@@ -143,9 +141,9 @@ pub enum CarriageName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum GarbageName {
-    /// Nothing, and every single message.
+    /// No message, and then each single message.
     EverySingle,
-    /// A random handful for every state of the tables.
+    /// A few random messages for every state of the tables.
     Sampled,
 }
 

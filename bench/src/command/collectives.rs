@@ -31,33 +31,34 @@ Examples:
 
 A row per operation: {nodes, system, operation, bytes, rounds, p50_ms, p99_ms, mean_ms,
 ratio_to_broadcast}. `mean_ms` is the time of all rounds, one after the other, divided by
-their number; the ratio is that of the medians, to a broadcast of 1 KiB with its receipt
-in the same run. --mpi needs the packages openmpi-bin, libopenmpi-dev and gcc; its ranks are
-processes that yield the processor while they wait, and nothing is encrypted.")]
+the number of rounds. The ratio is that of the median to the median of a broadcast of 1 KiB
+with its receipt in the same run. --mpi needs the packages openmpi-bin, libopenmpi-dev and
+gcc. The ranks of MPI are processes that yield the processor while they wait, and do not
+encrypt.")]
 pub struct Collectives {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
     /// How eagerly the nodes watch each other.
     #[arg(long, default_value_t = Profile::Default)]
     pub profile: Profile,
-    /// How often each operation is measured.
+    /// The number of times that each operation is measured.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
-    /// The bytes of each member's value in the all-gather.
+    /// The number of bytes of the value of each member in the all-gather.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=65536))]
     pub bytes: u32,
-    /// Measure Open MPI's barrier and all-reduce as well, with as many ranks.
+    /// Also measure the barrier and the all-reduce of Open MPI, with one rank for each node.
     #[arg(long)]
     pub mpi: bool,
-    /// Whole peers in virtual time instead, in a network without faults: messages and virtual
-    /// time of one operation of each kind.
+    /// Simulate whole peers in virtual time instead, in a network without faults, and count the
+    /// messages and the virtual time of one operation of each kind.
     #[arg(long, conflicts_with_all = ["mpi", "rounds", "profile"])]
     pub world: bool,
-    /// The seed of that world.
+    /// The seed of the simulated world.
     #[arg(long, default_value_t = 1, requires = "world")]
     pub seed: u64,
-    /// A row per line, as JSON.
+    /// Print JSON, one row per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -170,7 +171,9 @@ impl Collectives {
             let receipt = nodes[0].publish(payload.clone(), SendOptions::default());
             let receipt = receipt.await.map_err(Failure::run)?;
             if receipt.reached_count != receipt.expected_count {
-                return Err(Failure::Run("a broadcast did not reach all".to_owned()));
+                return Err(Failure::Run(
+                    "a broadcast did not reach all nodes".to_owned(),
+                ));
             }
             latencies.push(watch.elapsed());
         }
@@ -258,7 +261,7 @@ fn check(outcome: &CollectiveOutcome) -> Result<(), Failure> {
     match outcome.agreed && outcome.missing.is_empty() {
         true => Ok(()),
         false => Err(Failure::Run(format!(
-            "{} {} was not completed by all: {:?}",
+            "the collective {}, generation {}, ended without these members: {:?}",
             outcome.name, outcome.generation, outcome.missing
         ))),
     }

@@ -43,50 +43,50 @@ Examples:
   binomesh-bench converge --bootstrap graph --graph mesh:25x40
   binomesh-bench converge --bootstrap graph --graph random:1000,4 --seeds 20 --json
 
-ring_phases and bmg_phases count from the start. In a clean start spontaneous
+The figures ring_phases and bmg_phases count from the start. In a clean start spontaneous
 rules are repeated until a process is quiet (--quiet), as in the paper's own
 simulation; with --arbitrary they follow the back-off.
 
-In a fully connected system (--bootstrap clique) a round is everybody's question and
-its answer. rounds_mean counts from the end of the random linking, which only the
-procedure as-written has, until there is one ring; ranking_rounds_mean from there until
-all know N and their ranks; finger_rounds_mean from there until the binomial graph.
+In a fully connected system (--bootstrap clique) each process asks once per round and gets an
+answer. rounds_mean counts until there is one ring, without the random linking that only the
+procedure as-written has. ranking_rounds_mean counts from the ring until all processes know N and
+their ranks, and finger_rounds_mean from there until the binomial graph.
 
-In a graph (--bootstrap graph) a round carries every message over one edge. claim_rounds_mean
-counts until everybody has its way to the node of the longest list, echo_rounds_mean from there
-until that one knows it, tree_rounds_mean from there until all are in the tree;
-ring_rounds_mean and finger_rounds_mean follow. A
-graph is ring:N, mesh:AxB, random:N,D (N nodes of mean degree D), star:N, cliques:N (two,
-joined by an edge), caterpillar:N or file:PATH, with an edge `a b` or `a > b` (only a knows
-b) a line.")]
+In a graph (--bootstrap graph) a round carries every message over one edge.
+claim_rounds_mean counts until every node has a path to the node of the longest list.
+echo_rounds_mean counts from there until this node knows that, and tree_rounds_mean from
+there until all nodes are in the tree. ring_rounds_mean and finger_rounds_mean follow. A
+graph is ring:N, mesh:AxB, random:N,D (N nodes of mean degree D), star:N, cliques:N (two
+cliques joined by an edge), caterpillar:N or file:PATH. Each line of the file is an edge:
+`a b`, or `a > b` if only a knows b.")]
 pub struct Converge {
-    /// What the processes know of each other at the start.
+    /// The knowledge of the processes about each other at the start.
     #[arg(long, value_enum, default_value = "tree")]
     pub bootstrap: BootstrapName,
-    /// How the ring of a fully connected system is made.
+    /// The procedure that makes the ring of a fully connected system.
     #[arg(long, value_enum, default_value = "corrected")]
     pub procedure: ProcedureName,
-    /// Who knows whom.
+    /// The graph of the processes that know each other, as listed below.
     #[arg(long, conflicts_with = "nodes")]
     pub graph: Option<Graph>,
-    /// Who becomes the root in the graph.
+    /// The node that becomes the root in the graph.
     #[arg(long, value_enum, default_value = "highest", requires = "graph")]
     pub root: RootName,
-    /// The shape of the deployment tree [default: binomial; with --arbitrary any
-    /// of any depth, chains among them].
+    /// The shape of the deployment tree [default: binomial; with --arbitrary trees of all shapes
+    /// and depths, also chains].
     #[arg(long, value_enum)]
     pub shape: Option<TreeShape>,
-    /// How many processes; A..B for every size from A to B.
+    /// The number of processes; A..B for every number from A to B.
     #[arg(long, default_value = "1024")]
     pub nodes: Sizes,
-    /// Who runs when.
+    /// The scheduler, which chooses the processes that run.
     #[arg(long, value_enum, default_value = "sync")]
     pub scheduler: SchedulerName,
-    /// When messages arrive. sync: same-phase (default), next-phase; async:
-    /// channels (default), inbox, slots (default with --arbitrary).
+    /// The time at which messages arrive. With sync: same-phase (default) or next-phase; with
+    /// async: channels (default), inbox or slots (default with --arbitrary).
     #[arg(long, value_enum)]
     pub reading: Option<Reading>,
-    /// Until when spontaneous rules are repeated in a clean start.
+    /// The condition that ends the repetition of the spontaneous rules in a clean start.
     #[arg(
         long,
         value_enum,
@@ -94,10 +94,10 @@ pub struct Converge {
         conflicts_with = "arbitrary"
     )]
     pub quiet: Quiet,
-    /// How introductions are passed on.
+    /// The messages by which introductions are passed on.
     #[arg(long, value_enum, default_value = "linear")]
     pub forwarding: ForwardingName,
-    /// The random tree, and with --arbitrary the first of the states.
+    /// The seed of the random tree, and with --arbitrary of the first state.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// The depth limit of a random tree.
@@ -106,11 +106,11 @@ pub struct Converge {
     /// The degree limit of a random tree.
     #[arg(long, default_value_t = 16)]
     pub degree: u32,
-    /// Give up after so many phases.
+    /// Give up after this number of phases.
     #[arg(long, default_value_t = 1_000_000)]
     pub phase_limit: u64,
-    /// Then let everybody repeat rule 1 of [BMG09] Alg. 2 once, and count what it
-    /// begets.
+    /// Let every process repeat rule 1 of [BMG09] Alg. 2 once after convergence, and count the
+    /// messages that follow.
     #[arg(long, conflicts_with = "arbitrary")]
     pub repeat: bool,
     /// Start from arbitrary states instead of a clean start.
@@ -120,22 +120,22 @@ pub struct Converge {
     /// legitimate system.
     #[arg(long, conflicts_with_all = ["arbitrary", "repeat"])]
     pub single_faults: bool,
-    /// How many arbitrary states, or runs of a fully connected system, of each size
-    /// [default: 200].
+    /// The number of arbitrary states, or of runs of a fully connected system, for each number of
+    /// processes [default: 200].
     #[arg(long)]
     pub seeds: Option<u64>,
     /// Arbitrary states: garbage messages per process at the start.
     #[arg(long, default_value_t = 3, requires = "arbitrary")]
     pub garbage: usize,
-    /// Arbitrary states: the phase by which everybody has heard its right N from
-    /// the census, which wakes it; 0 if all know N from the start.
+    /// Arbitrary states: the phase by which the census has told every process the right N and woken
+    /// it; 0 if all processes know N from the start.
     #[arg(long, default_value_t = 4, requires = "arbitrary")]
     pub census_phases: u64,
-    /// Arbitrary states: entries are proved by epoch and rank, with visits.
+    /// Arbitrary states: visits prove each entry by epoch and rank.
     #[arg(long, requires = "arbitrary")]
     pub stamped: bool,
-    /// Arbitrary states and single faults: the shortest wait of the back-off, in turns. It should
-    /// be slow against the rate at which inboxes drain [default: 1; async: 16].
+    /// Arbitrary states and single faults: the shortest wait of the back-off, in turns. The wait
+    /// should be long compared with the time in which inboxes drain [default: 1; async: 16].
     #[arg(long)]
     pub backoff_minimum: Option<u32>,
     /// Arbitrary states and single faults: the longest wait of the back-off, in turns
@@ -150,46 +150,46 @@ pub struct Converge {
     pub json: bool,
 }
 
-/// What the processes know of each other at the start.
+/// The knowledge of the processes about each other at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootstrapName {
-    /// A deployment tree: each knows its parent and its children.
+    /// A deployment tree: each process knows its parent and its children.
     Tree,
-    /// Everybody knows everybody.
+    /// Each process knows all others.
     Clique,
-    /// Everybody knows some neighbours.
+    /// Each process knows its neighbours in --graph.
     Graph,
 }
 
-/// Who runs when.
+/// The scheduler, which chooses the processes that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerName {
-    /// Every process, everything it was sent, in every phase.
+    /// In every phase every process handles all its messages.
     Sync,
-    /// One message or the spontaneous rules, per process and phase.
+    /// In every phase every process handles one message or applies its spontaneous rules.
     Async,
 }
 
-/// When messages arrive.
+/// The time at which messages arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// sync: what spontaneous rules send arrives in the same phase.
+    /// With sync: a message of a spontaneous rule arrives in the same phase.
     SamePhase,
-    /// sync: it arrives in the next phase.
+    /// With sync: a message of a spontaneous rule arrives in the next phase.
     NextPhase,
-    /// async: first in, first out per channel, channels in turn.
+    /// With async: first in, first out per channel, channels in turn.
     Channels,
-    /// async: first in, first out per receiver.
+    /// With async: first in, first out per receiver.
     Inbox,
-    /// async: as channels, a newer message replacing a waiting one of its slot,
-    /// as in the node.
+    /// With async: as channels, but a newer message replaces the waiting message of its slot, as in
+    /// the node.
     Slots,
 }
 
-/// Until when spontaneous rules are repeated in a clean start.
+/// The condition that ends the repetition of the spontaneous rules in a clean start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quiet {
@@ -199,13 +199,13 @@ pub enum Quiet {
     Successor,
 }
 
-/// How introductions are passed on.
+/// The messages by which introductions are passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardingName {
-    /// UP begets UP, DN begets DN.
+    /// An UP message causes UP messages, and a DN message causes DN messages.
     Linear,
-    /// Every message begets both, as the paper prints it.
+    /// Every message causes messages of both kinds, as the paper prints the rule.
     Literal,
 }
 
@@ -279,7 +279,11 @@ impl Converge {
     /// does not converge as it should.
     pub fn measure(&self) -> Result<serde_json::Value, String> {
         if self.arbitrary || self.single_faults || self.nodes.first != self.nodes.last {
-            return Err("a clean start of one size is measured here".to_owned());
+            return Err(
+                "a figure needs a clean start with one number of nodes; leave out \
+                        --arbitrary and --single-faults, and give one number to --nodes"
+                    .to_owned(),
+            );
         }
         let reading = self.reading().map_err(|failure| failure.to_string())?;
         let seeds = self.runs().map_err(|failure| failure.to_string())?;
@@ -301,7 +305,9 @@ impl Converge {
         let row = row.map_err(|error| error.to_string())?;
         match is_good {
             true => Ok(row),
-            false => Err(format!("it did not converge as it should: {row}")),
+            false => Err(format!(
+                "the run did not converge to the exact binomial graph: {row}"
+            )),
         }
     }
 
@@ -313,16 +319,18 @@ impl Converge {
             return self.runs_in_graph();
         }
         let refusal = if is_clique && (self.arbitrary || self.single_faults) {
-            "--bootstrap clique starts clean: leave --arbitrary and --single-faults out"
+            "--bootstrap clique is always a clean start: leave out --arbitrary and \
+             --single-faults"
         } else if is_clique && (self.shape.is_some() || self.repeat) {
-            "--bootstrap clique has no deployment tree: leave --shape and --repeat out"
+            "--bootstrap clique has no deployment tree: leave out --shape and --repeat"
         } else if is_clique && self.is_scheduled() {
-            "--bootstrap clique goes by rounds: leave --scheduler and --reading out"
+            "--bootstrap clique runs in rounds, without a scheduler: leave out --scheduler and \
+             --reading"
         } else if !is_clique && !self.arbitrary && self.seeds.is_some() {
             "--seeds counts arbitrary states or runs of a clique: \
              add --arbitrary or --bootstrap clique"
         } else if !is_clique && self.procedure != ProcedureName::Corrected {
-            "--procedure is of a fully connected system: add --bootstrap clique"
+            "--procedure is only for a fully connected system: add --bootstrap clique"
         } else if self.seeds == Some(0) {
             "--seeds 0 runs nothing: give at least 1"
         } else {
@@ -355,7 +363,8 @@ impl Converge {
             (SchedulerName::Sync, Some(reading @ (SamePhase | NextPhase)))
             | (SchedulerName::Async, Some(reading @ (Channels | Inbox | Slots))) => Ok(reading),
             (scheduler, Some(reading)) => Err(Failure::Usage(format!(
-                "the reading {reading:?} does not belong to the scheduler {scheduler:?}"
+                "--reading {reading:?} does not belong to --scheduler {scheduler:?}; see --help \
+                 for the readings of each scheduler"
             ))),
         }
     }

@@ -21,11 +21,11 @@ Examples:
   binomesh-bench dashboards --prometheus http://127.0.0.1:9090
   binomesh-bench dashboards --prometheus http://10.0.0.9:9090 --minutes 360 --node 'node-[0-3]' --out look.html
 
-The page needs nothing else. It asks the queries of the files that Grafana reads, and draws panels
-of the types stat, timeseries and table. Panels without an answer are named on stderr; they are no
-failure, as some wait for an event.")]
+The page needs no other file. The command asks Prometheus the queries of the files that Grafana
+reads, and draws panels of the types stat, timeseries and table. stderr names the panels without
+an answer, which are no failure, since some panels wait for an event.")]
 pub struct Dashboards {
-    /// Where Prometheus is, without TLS.
+    /// The address of Prometheus, without TLS.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     pub prometheus: Prometheus,
     /// The folder with the dashboards.
@@ -35,19 +35,20 @@ pub struct Dashboards {
         default_value = "deploy/grafana/dashboards"
     )]
     pub dashboards: PathBuf,
-    /// How long a time is drawn; it ends now.
+    /// How many minutes up to now are drawn.
     #[arg(long, default_value_t = 60.0, value_parser = minutes, allow_hyphen_values = true)]
     pub minutes: f64,
-    /// How often Prometheus reads each node: rates look at four readings.
+    /// The seconds between two readings of a node by Prometheus. Rates are computed over four
+    /// readings.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub scrape_seconds: u64,
-    /// Which clusters are drawn, as a regular expression of Prometheus.
+    /// The clusters that are drawn, as a regular expression of Prometheus.
     #[arg(long, default_value = ".*")]
     pub cluster: String,
-    /// Which nodes are drawn, as a regular expression of Prometheus.
+    /// The nodes that are drawn, as a regular expression of Prometheus.
     #[arg(long, default_value = ".*")]
     pub node: String,
-    /// The page that is written.
+    /// The file of the page.
     #[arg(long, value_name = "FILE", default_value = "dashboards.html")]
     pub out: PathBuf,
     /// Print JSON, one object per line.
@@ -65,10 +66,14 @@ struct Row {
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let minutes: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of minutes, such as 60".to_owned())?;
     match (0.25..=525_600.0).contains(&minutes) {
         true => Ok(minutes),
-        false => Err("expected 0.25 to 525600, which is a year".to_owned()),
+        false => {
+            Err("expected a number of minutes from 0.25 to 525600, which is a year".to_owned())
+        }
     }
 }
 
@@ -78,7 +83,7 @@ impl Dashboards {
         block_on(async |stop| {
             tokio::select! {
                 found = self.draw() => found,
-                () = stop.cancelled() => Err(Failure::Run("interrupted".to_owned())),
+                () = stop.cancelled() => Err(Failure::Run("the command was interrupted by a signal".to_owned())),
             }
         })
     }
@@ -90,8 +95,8 @@ impl Dashboards {
         let nodes = self.prometheus.over(&query, window).await;
         match nodes.map_err(Failure::run)?.is_empty() {
             true => Err(Failure::Run(format!(
-                "{} has no series {query} in this time: is the job called binomesh, and is that the \
-                 label `cluster`? See docs/monitoring.md",
+                "{} has no series {query} in this time; name the scrape job `binomesh`, give its \
+                 targets the label `cluster`, and see docs/monitoring.md",
                 self.prometheus
             ))),
             false => Ok(()),

@@ -10,39 +10,40 @@ use super::{Failure, Finding};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
-/// How often the evolutionary search of [EVO] succeeds, and how it progresses.
+/// Measure how often the evolutionary search of [EVO] succeeds, and how it progresses.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench evolution --graph kautz:3,2 --collective oas --source 01
   binomesh-bench evolution --graph ring:8 --collective aas --seeds 1 --generations 64 --json
 
-It looks for a schedule with as many steps as the lower bound, for each seed anew. A run that
-comes to one within --generations succeeds. conflicts_least and conflicts_mean are those of
-the best and of the average chromosome in the last generation, averaged over the seeds.")]
+Each search looks for a schedule with --steps steps, from a seed of its own. A search that
+finds one within --generations succeeds. conflicts_least and conflicts_mean are the
+conflicts of the best and of the average chromosome in the last generation, averaged over
+the seeds.")]
 pub struct Evolution {
-    /// The graph, as of `schedule`.
+    /// The graph, in the notation of `schedule`.
     #[arg(long)]
     pub graph: String,
-    /// Who tells whom.
+    /// The collective communication.
     #[arg(long, value_enum)]
     pub collective: CollectiveName,
-    /// Who has the message or messages of oab and oas; whom aog is for.
+    /// The node that sends the message or messages of oab and oas, or that receives those of aog.
     #[arg(long, value_name = "NODE")]
     pub source: Option<String>,
-    /// How many steps the schedule is to have [default: the lower bound].
+    /// The number of steps of the schedule [default: the lower bound].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub steps: Option<u32>,
-    /// How many generations of 60 chromosomes, of which 30 are new, there are at most.
+    /// The most generations, each of 60 chromosomes of which 30 are new.
     #[arg(long, default_value_t = 2000)]
     pub generations: u64,
-    /// How many searches.
+    /// The number of searches.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub seeds: u64,
-    /// The seed of the first; each later one has the next.
+    /// The seed of the first search. Each later search has the next seed.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many searches at once [default: as many as there are processors].
+    /// The number of searches that run at once [default: the number of processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
     /// Print JSON, one object per line.

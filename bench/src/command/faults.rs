@@ -13,47 +13,48 @@ use crate::record::{self, Stopwatch};
 /// The most sets of faults. Guess: an hour of searches. More sets are refused.
 const SETS_MAX: usize = 100_000;
 
-/// Schedule a collective for every set of so many faulty links or nodes.
+/// Schedule a collective for every set of a given number of faulty links or nodes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench faults --graph kautz:3,2 --collective oab --source 01 --links 2
   binomesh-bench faults --graph mesh:4x4 --collective aas --nodes 1 --json
 
-Prints a row for each set, with its steps, the lower bound and the method, or why it is
-refused: a receiver is cut off. Then a row of all. fault_diameter is the greatest distance
+Prints a row for each set of faults, with its steps, the lower bound and the method, or with the
+reason if the set is refused because it cuts off a receiver. A last row is for all sets.
+fault_diameter is the greatest distance
 between two nodes over all sets that leave every node within reach of every other;
 sets_apart counts those that do not. A faulty link of an undirected graph is both directions.
 The source is never faulty.")]
 pub struct FaultsArguments {
-    /// The graph, as of `schedule`.
+    /// The graph, in the notation of `schedule`.
     #[arg(long)]
     pub graph: String,
-    /// Who tells whom.
+    /// The collective communication.
     #[arg(long, value_enum)]
     pub collective: CollectiveName,
-    /// Who has the message or messages of oab and oas; whom aog is for.
+    /// The node that sends the message or messages of oab and oas, or that receives those of aog.
     #[arg(long, value_name = "NODE")]
     pub source: Option<String>,
-    /// How many links are faulty.
+    /// The number of faulty links.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub links: u8,
-    /// How many nodes are faulty.
+    /// The number of faulty nodes.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub nodes: u8,
-    /// Take one set of so many only, evenly.
+    /// Take only one of this number of sets, evenly spaced.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub excess: u8,
-    /// How many evaluations a search makes at most.
+    /// The most evaluations of a search.
     #[arg(long, default_value_t = 20_000_000)]
     pub evaluations: u64,
-    /// Fixes what is drawn.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many searches at once [default: as many as there are processors].
+    /// The number of searches that run at once [default: the number of processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
     /// Print JSON, one object per line.
@@ -91,7 +92,7 @@ pub struct Row {
     pub nodes: u8,
     /// The number of faults of a set.
     pub faults: u8,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     pub excess: u8,
     /// How many sets of faults were tried.
     pub sets: usize,
@@ -237,8 +238,8 @@ impl FaultsArguments {
         let kept = count.div_ceil(self.every as usize);
         if kept > SETS_MAX {
             return Err(Failure::Usage(format!(
-                "{kept} sets of faults are too many; give --every {} or more, or fewer faults: \
-                 at most {SETS_MAX}",
+                "{kept} sets of faults are more than the limit of {SETS_MAX}; give --every {} or \
+                 more, or fewer faults",
                 count.div_ceil(SETS_MAX)
             )));
         }
@@ -281,7 +282,7 @@ fn subsets(all: &[Fault], size: usize) -> Result<Vec<Vec<Fault>>, Failure> {
         sets = larger.take(64 * SETS_MAX + 1).collect();
         if sets.len() > 64 * SETS_MAX {
             return Err(Failure::Usage(
-                "there are too many sets of faults; give fewer --links or --nodes".to_owned(),
+                "the faults give too many sets; give a smaller --links or --nodes".to_owned(),
             ));
         }
     }

@@ -14,7 +14,7 @@ use crate::figure::report::{self, Drawn};
 use crate::figure::{Figure, Scale, measured_alone, verdict};
 use crate::record::{self, Stopwatch};
 
-/// Draw the papers' figures beside what the papers say of them: SVG and one HTML report.
+/// Draw the figures of the papers beside the claims of the papers, as SVG and one HTML report.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,24 +22,25 @@ Examples:
   binomesh-bench figures --quick --out look
   binomesh-bench figures --nodes-max 4194304 --json
 
-Writes report.html, which needs nothing else, an SVG file for each chart, and
-rows.jsonl: each command that was run and its row. Figures 2(a), 2(b), 3, 4(a), 4(b)
-of [BMG09], 2(a) and 2(b) of [SFT06], what the corrections of Algorithm 2 are worth,
-how time and memory grow, facts about graphs, and schedules of [EVO] after faults. Whether a figure holds or differs
-is computed from the rows; a figure that differs is a finding and no failure.
+Writes report.html, which needs no other file, an SVG file for each chart, and rows.jsonl:
+each command that was run and its row. The figures are 2(a), 2(b), 3, 4(a) and 4(b) of
+[BMG09], and 2(a) and 2(b) of [SFT06]. Further figures show the effect of the corrections of
+Algorithm 2, the growth of time and memory, facts about graphs, and schedules of [EVO] after
+faults. Whether a figure holds or differs is computed from the rows; a figure that differs
+is a finding and no failure.
 
 Some ten minutes on two processors; with --quick less than one.")]
 pub struct Figures {
-    /// The folder to write to; it is made if it is not there.
+    /// The folder in which the files are written; a missing folder is created.
     #[arg(long, default_value = "figures")]
     pub out: PathBuf,
-    /// Smaller sizes and fewer trials: a look, not a measurement.
+    /// Use fewer nodes and fewer trials, for a quick look that is no measurement.
     #[arg(long)]
     pub quick: bool,
-    /// The most processes of a clean start [default: 1048576; with --quick 16384].
+    /// The greatest number of processes of a clean start [default: 1048576; with --quick 16384].
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
     pub nodes_max: Option<u32>,
-    /// Draws trees, failures and packets.
+    /// The seed of trees, failures and packets.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print JSON, one object per line.
@@ -141,7 +142,7 @@ impl Figures {
 
     fn unwritable(&self, path: &Path, error: std::io::Error) -> Failure {
         Failure::Run(format!(
-            "{}: {error}; give --out a folder that can be written to",
+            "cannot write {}: {error}; give --out a folder in which you may write",
             path.display()
         ))
     }
@@ -232,7 +233,11 @@ pub(crate) fn row_of(line: &str) -> Result<Value, String> {
             Some(most) => serde_json::to_value(graph.compare_routing(most)),
             None => serde_json::to_value(graph.only()?),
         },
-        _ => return Err(format!("{line}: no figure is drawn from this command")),
+        _ => {
+            return Err(format!(
+                "{line}: this command measures nothing that a figure shows"
+            ));
+        }
     };
     let row = row.map_err(|error| error.to_string())?;
     record::progress(format_args!(

@@ -14,7 +14,7 @@ use crate::topology::failure::Trials;
 use crate::topology::routing::Comparison;
 use crate::topology::{Name, Topology};
 
-/// Degree, distances, connectivity and random failures of the graphs one could use.
+/// Compare graphs by degree, distances, connectivity and random failures.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,36 +22,37 @@ Examples:
   binomesh-bench graph --nodes 85 --graph sibling --fanout 4 --json
   binomesh-bench graph --check-routing 4096
 
-degree: the most neighbours a node sends to. hops_mean: the shortest ways between
-all ordered pairs. vertex_connectivity: the fewest nodes without which the others
-cannot all reach each other, exactly, by maximum flows. failures_survived_99: the
-largest number of random failures up to which the others still can, in 99 of 100
-trials; more may go well again when almost nobody is left.
+The figures of a graph are these. degree: the most neighbours to which a node sends.
+hops_mean: the mean length of the shortest paths between all ordered pairs.
+vertex_connectivity: the fewest nodes whose removal separates some of the others, exact, by
+maximum flows. failures_survived_99: the largest number of random failures up to which all
+other nodes still reach each other in 99 of 100 trials; a larger number may go well again
+when almost no node is left.
 
-Chord's links lead one way, as a node knows its fingers and not who points at it;
-used both ways they are the binomial graph. Time grows with the square of --nodes:
+Links of Chord lead one way, since a node knows its fingers but not the nodes that point at
+it; used both ways they are the binomial graph. Time grows with the square of --nodes:
 seconds for 1024, some ten minutes for 16384.")]
 pub struct Graph {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST)))]
     pub nodes: u32,
-    /// Which graphs, separated by commas [default: all].
+    /// The graphs, separated by commas [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     pub graph: Vec<Name>,
-    /// How many children a node of the sibling tree has.
+    /// The number of children of a node in the sibling tree.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=i64::from(Fanout::MAX)))]
     pub fanout: u32,
-    /// How many random sets of failures of each size are tried.
+    /// The number of random sets of failures for each number of failed nodes.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: u64,
-    /// Draws the failures.
+    /// The seed of the random failures.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Instead: compare the router `binomial` with breadth-first search, for every
-    /// number of nodes up to this.
+    /// Instead compare the router `binomial` with breadth-first search, for every number of nodes
+    /// up to this one.
     #[arg(long, value_name = "NODES", conflicts_with_all = ["nodes", "graph", "fanout", "trials", "seed"], value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST)))]
     pub check_routing: Option<u32>,
-    /// How many threads [default: as many as there are processors].
+    /// The number of threads [default: the number of processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
     /// Print JSON, one object per line.
@@ -204,14 +205,15 @@ impl Graph {
     pub fn only(&self) -> Result<Row, String> {
         match self.graph[..] {
             [name] => self.measure(name),
-            _ => Err("--graph: name one".to_owned()),
+            _ => Err("--graph: expected the name of one graph".to_owned()),
         }
     }
 
     /// A graph with these parameters, or the parameter that is out of range.
     pub fn topology(&self, name: Name) -> Result<Topology, String> {
-        let population = Population::new(self.nodes).ok_or("--nodes: out of range")?;
-        let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;
+        let population =
+            Population::new(self.nodes).ok_or("--nodes: expected 1 to 16777216 nodes")?;
+        let fanout = Fanout::new(self.fanout).ok_or("--fanout: expected 2 to 16777216 children")?;
         Ok(Topology::new(name, population, fanout))
     }
 

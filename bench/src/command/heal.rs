@@ -16,7 +16,7 @@ use crate::parallel;
 use crate::record::{self, Stopwatch};
 use trial::{Case, Healed, Outcome};
 
-/// Do one thing to formed clusters, and count what healing takes.
+/// Disturb formed clusters once, and measure the time and the traffic of healing.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,44 +26,44 @@ Examples:
   binomesh-bench heal --nodes 2000 --victims 1 --grace-seconds 30
   binomesh-bench heal --nodes 10000 --victims 1% --broadcasts 10 --seeds 1
 
-Whole peers in virtual time, on a network of 50 to 500 microseconds one way, with
-the default profile. 'relinked' is when tree, ring and fingers of the live members
-are as they should be, with the ranks of the dead vacant; 'exact' is when no rank is
-vacant any more: the exact binomial graph of those who live. Both must then stand
-for five seconds. A round is one beat, 600 ms. Time is looked at every 20 ms.
-Dialled links are those that neither end used before. With --broadcasts so many go
-out from the fault on, one every 100 ms, each from a node that lives: all others that
-live must get each of them once. The exit status is 1 if a seed does not heal in time,
-or a broadcast did not come to all.")]
+Whole peers in virtual time, on a network of 50 to 500 microseconds one way, with the
+default profile. 'relinked' is the time until tree, ring and fingers of the live members are
+right, with the ranks of the dead vacant. 'exact' is the time until no rank is vacant: the
+exact binomial graph of the live members. Both states must then hold for five seconds. A
+round is one beat, 600 ms. The state is read every 20 ms. Dialled links are links that
+neither end used before. With --broadcasts one broadcast goes out every 100 ms from the
+fault on, each from a live node, and all other live nodes must get each broadcast once. The
+exit status is 1 if a seed does not heal in time, or if a broadcast did not reach all live
+nodes.")]
 pub struct Heal {
     /// The fault that strikes the victims.
     #[arg(long, value_enum, default_value = "crash")]
     pub fault: FaultName,
-    /// How many they are: a number, or a share of all such as 50%.
+    /// The number of victims, or their share of all nodes such as 50%.
     #[arg(long, default_value = "1")]
     pub victims: Victims,
-    /// How many nodes; A..B for every size in turn, one per seed.
+    /// The number of nodes; A..B for every number in turn, one per seed.
     #[arg(long, default_value = "64")]
     pub nodes: Sizes,
     /// The shape of the deployment tree.
     #[arg(long, value_enum, default_value = "random")]
     pub shape: ShapeName,
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// The first seed.
     #[arg(long, visible_alias = "seed", default_value_t = 0)]
     pub first_seed: u64,
-    /// How long a rank stays vacant, in seconds.
+    /// How many seconds the rank of a dead node stays vacant.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub grace_seconds: u32,
-    /// How many broadcasts go out when it happens.
+    /// The number of broadcasts that go out from the fault on.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub broadcasts: u32,
-    /// Give up after so many virtual seconds.
+    /// Give up after this number of virtual seconds.
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit_seconds: u32,
-    /// How many seeds run at once.
+    /// The number of seeds that run at once.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
     /// Print JSON, one object per line.
@@ -75,12 +75,11 @@ pub struct Heal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultName {
-    /// They are killed; nobody is told.
+    /// The victims are killed, and no node is told.
     Crash,
-    /// They are killed and start again at once, with nothing but their
-    /// configuration.
+    /// The victims are killed and start again at once, with only their configuration.
     Restart,
-    /// Every field of their state is overwritten with noise.
+    /// Every field of the state of the victims is overwritten with noise.
     Scramble,
 }
 
@@ -88,13 +87,13 @@ pub enum FaultName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShapeName {
-    /// Node i hangs under i without its lowest bit.
+    /// The parent of node i is i without its lowest bit.
     Binomial,
-    /// Node i hangs under (i − 1) / 2.
+    /// The parent of node i is (i − 1) / 2.
     Binary,
-    /// Node i hangs under a node drawn among those before it.
+    /// The parent of node i is drawn among the nodes before i.
     Random,
-    /// Every node hangs under the root.
+    /// The parent of every node is the root.
     Flat,
 }
 
@@ -154,9 +153,9 @@ pub struct Row {
     pub victims_max: u32,
     /// How long ranks stayed vacant.
     pub grace_seconds: u32,
-    /// How many seeds ran.
+    /// The number of seeds that ran.
     pub seeds: u64,
-    /// How many seeds healed.
+    /// The number of seeds whose overlay healed.
     pub healed: u64,
     /// The first seed that did not heal, or whose broadcasts did not come exactly once to all.
     pub first_failing_seed: Option<u64>,
@@ -170,7 +169,7 @@ pub struct Row {
     pub relinked: Stage,
     /// The cost until no rank was vacant any more.
     pub exact: Stage,
-    /// Broadcasts that went out.
+    /// The number of broadcasts that went out.
     pub broadcasts: u64,
     /// Deliveries that never came, at nodes that lived at the end.
     pub deliveries_lacking: u64,
@@ -193,7 +192,7 @@ pub struct Stage {
     pub seconds_p50: Option<f64>,
     /// The slowest of the best 99 in 100 seeds.
     pub seconds_p99: Option<f64>,
-    /// The slowest seed.
+    /// The time of the slowest seed.
     pub seconds_max: Option<f64>,
     /// The slowest seed, in beats, rounded up.
     pub rounds_max: Option<u64>,
@@ -232,11 +231,13 @@ impl Heal {
     /// Run all seeds and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
         if self.nodes.first() < 2 || self.nodes.last() > 65_536 {
-            return Err(Failure::Usage("--nodes: from 2 to 65536".to_owned()));
+            return Err(Failure::Usage(
+                "--nodes: expected 2 to 65536 nodes".to_owned(),
+            ));
         }
         if self.broadcasts > 0 && self.fault != FaultName::Crash {
-            let problem = "--broadcasts: only beside --fault crash; who restarts or is scrambled \
-                           may lack what was sent meanwhile";
+            let problem = "--broadcasts: only possible with --fault crash, since a node that \
+                           restarts or is scrambled may miss a broadcast; leave out --broadcasts";
             return Err(Failure::Usage(problem.to_owned()));
         }
         self.leaves_survivors()?;
@@ -268,7 +269,8 @@ impl Heal {
             return Ok(());
         }
         Err(Failure::Usage(format!(
-            "--victims: {victims} of {fewest} nodes; at most {most} can be disturbed so, or give more --nodes"
+            "--victims: {victims} of {fewest} nodes are too many for this fault; give at most \
+             {most}, or more --nodes"
         )))
     }
 

@@ -32,36 +32,37 @@ Examples:
   binomesh-bench hosts --ipv6 --fault 'cut 3 20s' --fault 'wait 30s' --fault 'rate 2 10mbit'
   echo 'drop 1 5%' | binomesh-bench hosts --relay --fault 'delay 2 50ms'
 
-Each host is a network namespace with an address of its own (10.77.0.1 is host 0, fd77::1
-with --ipv6), on one bridge, and has one node (node-0 is at host 0) with a certificate of
-its own. `ready` says the namespace of each, for nsenter --net=. They stay until SIGINT,
-SIGTERM or the end of the parent process, and nothing is left of them then, nor after a
-SIGKILL. Needs root, or user namespaces.
+Each host is a network namespace on one bridge, with an address of its own (10.77.0.1 is
+host 0, or fd77::1 with --ipv6). Each host has one node (node-0 is at host 0) with its own
+certificate. The line `ready` names the namespace of each host, for nsenter --net=. The
+hosts stay until SIGINT, SIGTERM or the end of the parent process, and are removed then,
+also after a SIGKILL. Needs root, or user namespaces.
 
-Steps, by --fault and then line by line on standard input, each done when it is its turn:
-  cut HOST [20s]      its link carries nothing, for so long or until `restore`
-  rate HOST 10mbit    it sends no more than that
-  drop HOST 5%        datagrams to it and from it are lost
-  delay HOST 50ms     datagrams to it and from it arrive later (needs --relay)
-  duplicate HOST 10%  datagrams to it and from it arrive twice (needs --relay)
-  address HOST IP     it has another address in the place of its own (not with --relay)
-  restore             all of these end; addresses stay
-  wait 5s             the next step is done after that
-Each is said when it is done: `fault`, and `mended` when the time of a cut is over. A line
-that is no step, or cannot be done, is said as `refused`.")]
+The steps of the scenario are those of --fault, and then the lines of standard input, in this order:
+  cut HOST [20s]      the link of the host carries nothing, for this time or until `restore`
+  rate HOST 10mbit    the host sends at most at this rate
+  drop HOST 5%        this share of its datagrams is lost, both ways
+  delay HOST 50ms     its datagrams arrive later, both ways (needs --relay)
+  duplicate HOST 10%  this share of its datagrams arrives twice, both ways (needs --relay)
+  address HOST IP     the host gets another address (not with --relay)
+  restore             all faults end, except changes of addresses
+  wait 5s             the next step follows after this time
+A line `fault` reports each step, and a line `mended` the end of a cut with a time. A line
+`refused` reports a line that is no step, or a step that is not possible.")]
 pub struct Hosts {
-    /// How many hosts, with a node each.
+    /// The number of hosts, each with one node.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=254))]
     pub nodes: u32,
-    /// Hosts with IPv6 addresses alone.
+    /// Give the hosts only IPv6 addresses.
     #[arg(long, conflicts_with = "mixed")]
     pub ipv6: bool,
-    /// Hosts with addresses of both families; half of them are found at the one, half at the
-    /// other.
+    /// Give the hosts addresses of both families. Half of the nodes are known by their IPv4
+    /// addresses, half by their IPv6 addresses.
     #[arg(long, conflicts_with = "relay")]
     pub mixed: bool,
-    /// A relay in the path of every datagram, which can delay and double it. Nodes are known
-    /// by its addresses then (10.77.1.1 for host 0, fd77::1:1 with --ipv6).
+    /// Put a relay into the path of every datagram, which can delay and duplicate datagrams. The
+    /// nodes are then known by addresses of the relay (10.77.1.1 for host 0, fd77::1:1 with
+    /// --ipv6).
     #[arg(long)]
     pub relay: bool,
     /// A step of the scenario, such as 'cut 3 20s'; may be given several times.
@@ -235,7 +236,9 @@ impl Play<'_> {
             }
         }
         match live.is_empty() {
-            true => Err(Failure::Run("every node has ended".to_owned())),
+            true => Err(Failure::Run(
+                "every node has ended; see the log files of the nodes (--keep-logs)".to_owned(),
+            )),
             false => Ok(()),
         }
     }

@@ -37,10 +37,9 @@ Examples:
   binomesh-bench live uplink --nodes 16 --megabits 200
   binomesh-bench live idle --nodes 64 --minutes 5 --profile quiet
 
-The nodes are processes of the `binomesh` beside this program. They and all else
-that a run makes are gone when it ends, on Ctrl-C too. Exit status 1 when the
-property that a workload states did not hold; a run that could not be made is 1
-too, with the reason on stderr.")]
+The nodes are processes of the program `binomesh` beside this one. The end of a run, also by
+Ctrl-C, ends the nodes and removes their files. The exit status is 1 if the property that a
+workload states did not hold, or if a run was not possible; stderr has the reason.")]
 pub struct Live {
     /// What to do to the cluster.
     #[command(subcommand)]
@@ -50,21 +49,21 @@ pub struct Live {
 /// What to do to the cluster.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Workload {
-    /// Kill random nodes at once; time avoidance, the ring and the graph.
+    /// Kill random nodes at once, and measure the time until the cluster has healed.
     Kill(kill::Kill),
-    /// Stop a process shortly, then for long, and let it go on.
+    /// Stop a process for a short time, then for a long one, and let it continue.
     Pause(pause::Pause),
     /// Keep every core busy and count false verdicts.
     Saturate(saturate::Saturate),
-    /// Cut the cluster in two halves for a while.
+    /// Cut the cluster into two halves for some time.
     Partition(partition::Partition),
-    /// Silence some nodes and broadcast at once.
+    /// Silence some nodes, and broadcast at the same moment.
     Cut(cut::Cut),
-    /// Stop one receiver, or read nothing there, while much is broadcast.
+    /// Stop one receiver, or its subscriber, during many broadcasts.
     Stall(stall::Stall),
     /// Send a file to all hosts over slow uplinks.
     Uplink(uplink::Uplink),
-    /// Let it be; count bytes, processor time and changes.
+    /// Leave the cluster idle, and count bytes, processor time and changes.
     Idle(idle::Idle),
     /// Keep one core busy until standard input closes.
     #[command(hide = true)]

@@ -36,7 +36,7 @@ use figures::{Figures, System};
 use measure::{Task, Workload};
 pub use processes::node::PeersNode;
 
-/// Compare broadcasts with bare QUIC: throughput, latency, processor time, bytes.
+/// Compare broadcasts with bare QUIC in throughput, latency, processor time and bytes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,80 +48,80 @@ Examples:
   binomesh-bench peers --nodes 1024 --profile quiet --repeat 1 --workload 1KiB
   binomesh-bench peers --processes --rounds 10 --workload 1KiB,64KiB --json
 
-A row per figure: {system, nodes, workload, figure, value, min, max, unit,
-ratio_to_tree, ratio_min, ratio_max, ratio_quartiles}; value is the median of the repeats, and the
-ratio that of their ratios to the tree measured just before or after. Node 0 sends, one
-message after the other for latency (until the last node has it), back to back for the
-rest.
-Binomesh waits for its receipts; the others have none. The run has a network namespace
-of its own if it can make one (package iproute2, and root or user namespaces), so that
-its loopback interface carries these packets alone.
+A row per figure: {system, nodes, workload, figure, value, min, max, unit, ratio_to_tree,
+ratio_min, ratio_max, ratio_quartiles}; value is the median of the repeats, and the ratio
+that of their ratios to the tree measured just before or after. Node 0 sends: one message
+after the other for latency (until the last node has the message), and back to back for all
+other figures. Binomesh waits for its receipts; the other systems have none. The run has a
+network namespace of its own if possible (package iproute2, and root or user namespaces),
+and the loopback interface of the namespace carries only the packets of the run.
 
-With --processes each node of each system is a process of its own with one thread for its
-node, as daemons are; star and tree are measured as well. A single message then follows the
-last one's receipt, and a pause of 0.2 ms and 4 ns per byte for each node. Idle figures are
-those of the seconds after the last message.")]
+With --processes each node of each system is a process of its own with one thread, like a
+daemon, and star and tree are measured as well. For latency, each message then follows the
+receipt of the last message after a pause of 0.2 ms, and 4 ns per byte for each node. Idle
+figures are measured in the seconds after the last message.")]
 pub struct Peers {
-    /// Measure a bare QUIC star and a bare static binary tree besides.
+    /// Measure a bare QUIC star and a bare static binary tree as well.
     #[arg(long)]
     pub floor: bool,
-    /// Run each node in a process of its own, those of a bare star and tree as well.
+    /// Run each node in a process of its own, also the nodes of a bare star and tree.
     #[arg(long, conflicts_with_all = ["queued", "file_mib", "volume_mib", "instructions", "stretches_of"])]
     pub processes: bool,
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub nodes: u32,
-    /// How eagerly our nodes watch each other. With hundreds of nodes on a few cores
-    /// the beats alone of the default profile take them up: use quiet.
+    /// How closely the nodes of Binomesh watch each other: default, fast or quiet. With hundreds of
+    /// nodes on a few cores choose quiet, since the beats of the default profile use all processor
+    /// time.
     #[arg(long, default_value_t = Profile::Default)]
     pub profile: Profile,
-    /// Our nodes sign what they send, and take nothing else.
+    /// Let the nodes of Binomesh sign their messages and refuse unsigned ones.
     #[arg(long)]
     pub signatures: bool,
-    /// How often each system is formed and measured with each workload. If even, each is as
-    /// often before the tree as after it.
+    /// The number of times that each system is formed and measured with each workload. With an even
+    /// number, each system is measured before the tree as often as after it.
     #[arg(long, visible_alias = "rounds", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
-    /// What is sent: sizes such as 1KiB, 64KiB or 1MiB, with commas between.
+    /// The sizes of the messages, such as 1KiB, 64KiB or 1MiB, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
     pub workload: Vec<Workload>,
-    /// Send a file of so many MiB to all as well, in pieces of 256 KiB: once as messages,
-    /// and by us once as a push that is checked and forgotten, and once to disk.
+    /// Also send a file of this number of MiB to all nodes, in pieces of 256 KiB: once as messages,
+    /// and with Binomesh also as a push that is checked and forgotten, and as a push to disk.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub file_mib: Option<u32>,
-    /// How much each measurement of throughput delivers in all, in MiB; but at most in
-    /// 2,000,000 deliveries.
+    /// The volume of all deliveries in a measurement of throughput, in MiB, with at most 2,000,000
+    /// deliveries.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub volume_mib: u32,
-    /// How much of ours is without a receipt at most, in MiB, back to back, and in no more
-    /// than 1,024 messages; one may always be. The tree has some 512 KiB on its way at each
-    /// of its links.
+    /// The most MiB of messages of Binomesh that wait for their receipts when messages are sent
+    /// back to back, in at most 1,024 messages. One message may always wait. The tree has some 512
+    /// KiB on the way at each of its links.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub window_mib: u32,
-    /// Our receivers take messages from a queue, each in a task of its own, instead of being
-    /// called.
+    /// Let the receivers of Binomesh take messages from a queue, each in a task of its own, instead
+    /// of in a function that the node calls.
     #[arg(long)]
     pub queued: bool,
-    /// For how long messages are sent back to back, with --processes.
+    /// How many seconds messages are sent back to back, with --processes.
     #[arg(long, default_value_t = 2.0, value_parser = seconds, requires = "processes")]
     pub seconds: f64,
-    /// For how long nothing is sent and the nodes' wake-ups are counted, with --processes; 0
-    /// leaves that out.
+    /// How many seconds no message is sent and the wake-ups of the nodes are counted, with
+    /// --processes; 0 leaves out this count.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=3600), requires = "processes")]
     pub idle_seconds: u64,
     /// How long one system may take for one measurement, with --processes beyond the time in
     /// which it sends.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub timeout_seconds: u64,
-    /// Count the processor's instructions per delivery as well, of ours and with --floor of
-    /// the tree, by valgrind (package valgrind): other load on the machine does not change
-    /// them. Some fifty times slower than without, so take few nodes and the quiet profile.
+    /// Also count the processor instructions per delivery with valgrind (package valgrind), of
+    /// Binomesh and with --floor of the tree. Other load on the machine does not change this count.
+    /// The run is some fifty times slower, so choose few nodes and the quiet profile.
     #[arg(long)]
     pub instructions: bool,
-    /// What --instructions has valgrind run.
+    /// The system that valgrind runs for --instructions.
     #[arg(long, hide = true, value_name = "SYSTEM")]
     pub stretches_of: Option<System>,
-    /// A row per line, as JSON.
+    /// Print JSON, one row per line.
     #[arg(long)]
     pub json: bool,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 /// Which bug to run with, if any.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlantedFlag {
-    /// Run with this bug, to see the check go red.
+    /// Run with this planted bug, to see that the check fails.
     #[cfg(feature = "planted")]
     #[arg(long = "planted")]
     bug: Option<binomesh_overlay::Bug>,

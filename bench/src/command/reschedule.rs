@@ -21,31 +21,31 @@ Examples:
   binomesh-bench reschedule --graph kautz:3,2 --collective aab --seed 3 --json
   binomesh-bench reschedule --graph mesh:4x4 --collective aas --fault link:11-12
 
-Both searches are tabu search with the same seed and know the lower bound. What counts is
-how many evaluations each makes, and how long it takes, until it has a schedule with as many
-steps as the one from scratch ends with; --told tells both this number beforehand, so that
-neither looks for fewer steps in vain. The time of the lower bound, which is the same for
-both, is in bound_seconds. Without --fault, the fault is another link for each seed.")]
+Both searches are tabu search with the same seed and know the lower bound. The result of
+each search is its number of evaluations and its time until it has a schedule with as many
+steps as the final schedule from scratch. With --told both searches know this number of
+steps beforehand and do not look for fewer. bound_seconds is the time of the lower bound,
+the same for both searches. Without --fault, the fault is another link for each seed.")]
 pub struct Reschedule {
-    /// The graph, as of `schedule`.
+    /// The graph, in the notation of `schedule`.
     #[arg(long)]
     pub graph: String,
-    /// Who tells whom.
+    /// The collective communication.
     #[arg(long, value_enum)]
     pub collective: CollectiveName,
-    /// Who has the message or messages of oab and oas; whom aog is for.
+    /// The node that sends the message or messages of oab and oas, or that receives those of aog.
     #[arg(long, value_name = "NODE")]
     pub source: Option<String>,
-    /// What breaks [default: a link that the seed chooses].
+    /// The fault [default: a link that the seed chooses].
     #[arg(long, value_name = "FAULT")]
     pub fault: Option<Fault>,
-    /// Tell both searches how many steps are enough.
+    /// Give both searches the number of steps that is enough.
     #[arg(long)]
     pub told: bool,
-    /// How many evaluations each search makes at most.
+    /// The most evaluations of each search.
     #[arg(long, default_value_t = 20_000_000)]
     pub evaluations: u64,
-    /// Fixes what is drawn.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print JSON, one object per line.
@@ -202,7 +202,7 @@ fn arm(problem: &Problem, options: Options, steps: u32) -> Result<Arm, Failure> 
     let whole = search(&options)?;
     if whole.found.schedule.steps > steps {
         return Err(Failure::Run(format!(
-            "from the old schedule {} steps are not reached; give more --evaluations",
+            "the search from the old schedule did not reach {} steps; give more --evaluations",
             steps
         )));
     }

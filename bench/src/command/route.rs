@@ -24,7 +24,7 @@ use crate::record::{self, Stopwatch};
 use cases::{Cases, Sets};
 use tally::Tally;
 
-/// Route round dead nodes: hops, steps, and who is reached.
+/// Route round dead nodes, and count hops, steps and reached nodes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,53 +33,53 @@ Examples:
   binomesh-bench route --nodes 1023 --dead 5% --cast broadcast --sample 400 --graph sibling+bmg
   binomesh-bench route --nodes 1048576 --dead 100 --where wall --known --sample 2000 --json
 
-Without --sample every set of dead nodes is taken with every live source and
-destination (broadcast: every set that spares the root), if these are at most
-20 million packets (20000 broadcasts); beyond that so many cases are drawn.
-'sets' says which it was. Shares are of live pairs, or of live nodes.
+Without --sample every set of dead nodes is taken with every live source and destination
+(broadcast: every set without the root), up to 20 million packets (20000 broadcasts). Beyond
+this limit cases are drawn. 'sets' tells whether all sets were taken. Shares are of live
+pairs, or of live nodes.
 
-A hop to a dead node is found out by the sender, who notes it in the packet and
-chooses again; it counts neither as a hop nor as a step. A broadcast starts at the
-root, and in one step a node sends one packet: what it forwards for others first,
-then its children from left to right. decision_ns is the mean processor time of a
+The sender of a hop to a dead node finds out that the node is dead, notes the node in the
+packet and chooses again; such a hop counts neither as a hop nor as a step. A broadcast
+starts at the root. In one step a node sends one packet. Forwarded packets go first, then
+the packets to the children, from left to right. decision_ns is the mean processor time of a
 decision on this machine, with all threads at work.")]
 pub struct Route {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(Population::MAX)))]
     pub nodes: u32,
-    /// How many children a node has.
+    /// The number of children of a node.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=i64::from(Fanout::MAX)))]
     pub fanout: u32,
-    /// How many nodes are dead: a number, or a share of all such as 5%.
+    /// The number of dead nodes, or their share of all nodes such as 5%.
     #[arg(long, default_value = "1")]
     pub dead: Dead,
-    /// Who chooses the next hop.
+    /// The router, which chooses the next hop.
     #[arg(long, default_value = "aware", value_parser = routers())]
     pub router: Chosen,
-    /// To one, or to all.
+    /// The destinations of a message: one node, or all nodes.
     #[arg(long, value_enum, default_value = "unicast")]
     pub cast: Cast,
-    /// Whether the binomial graph's links help out where no sibling leads on
-    /// [default: sibling; with --router binomial: sibling+bmg].
+    /// Whether links of the binomial graph are used where no sibling leads further [default:
+    /// sibling; with --router binomial: sibling+bmg].
     #[arg(long, value_enum)]
     pub graph: Option<Graph>,
-    /// How far the children of the dead are served.
+    /// The descendants of dead nodes that still get the message.
     #[arg(long, value_enum, default_value = "recursive")]
     pub encapsulation: EncapsulationName,
-    /// Draw so many cases instead of taking all [default if there are too many:
-    /// 100000, of broadcasts 400].
+    /// Draw this number of cases instead of taking all [default if there are too many: 100000, of
+    /// broadcasts 400].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub sample: Option<u64>,
-    /// Where the dead are. All but 'anywhere' are unicasts that are drawn.
+    /// The place of the dead nodes. All places but 'anywhere' are only for unicasts that are drawn.
     #[arg(long = "where", value_enum, default_value = "anywhere")]
     pub location: Location,
-    /// Packets start with the complete list of the dead.
+    /// Start packets with the complete list of the dead nodes.
     #[arg(long)]
     pub known: bool,
-    /// Draws the cases.
+    /// The seed of the drawn cases.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many threads [default: as many as there are processors].
+    /// The number of threads [default: the number of processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
     /// Print JSON, one object per line.
@@ -131,47 +131,47 @@ fn routers() -> impl TypedValueParser<Value = Chosen> {
     let value =
         |router: &(dyn Router + Sync)| PossibleValue::new(router.name()).help(about(router));
     let names = PossibleValuesParser::new(ROUTERS.map(value));
-    names.try_map(|name| Chosen::named(&name).ok_or("there is no such router"))
+    names.try_map(|name| Chosen::named(&name).ok_or("no router has this name"))
 }
 
-/// To one, or to all.
+/// The destinations of a message: one node, or all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cast {
-    /// From every node to every other.
+    /// From every node to every other node.
     Unicast,
-    /// From the root to all.
+    /// From the root to all nodes.
     Broadcast,
 }
 
-/// Over which links.
+/// The graph whose links packets use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 pub enum Graph {
     /// The sibling tree.
     #[value(name = "sibling")]
     #[serde(rename = "sibling")]
     Sibling,
-    /// The sibling tree, with the binomial graph in reserve.
+    /// The sibling tree, with the links of the binomial graph in reserve.
     #[value(name = "sibling+bmg")]
     #[serde(rename = "sibling+bmg")]
     SiblingAndBmg,
 }
 
-/// How far the children of the dead are served.
+/// The descendants of dead nodes that still get the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EncapsulationName {
-    /// Grandchildren, as the paper writes it.
+    /// The grandchildren, as the paper prints the rule.
     Once,
     /// The next live members behind the dead.
     Recursive,
 }
 
-/// Where the dead are.
+/// The place of the dead nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Location {
-    /// Every set is as likely.
+    /// Each set of nodes is equally likely.
     Anywhere,
     /// Anywhere in one subtree that holds the destination and not the source.
     Subtree,
@@ -186,7 +186,7 @@ pub enum Location {
 pub struct Row {
     /// The number of nodes.
     pub nodes: u32,
-    /// How many children a node has.
+    /// The number of children of a node.
     pub fanout: u32,
     /// The number of dead nodes.
     pub dead: u32,
@@ -232,7 +232,7 @@ pub struct Row {
     pub decisions: u64,
     /// The mean processor time of a choice, in nanoseconds.
     pub decision_ns: Option<f64>,
-    /// How many threads ran.
+    /// The number of threads that ran.
     pub threads: u8,
     /// The real time of the run.
     pub wall_seconds: f64,
@@ -299,8 +299,8 @@ impl Route {
 
     fn study(&self) -> Result<Study, String> {
         let (nodes, dead) = (self.nodes, self.dead.of(self.nodes));
-        let population = Population::new(nodes).ok_or("--nodes: out of range")?;
-        let fanout = Fanout::new(self.fanout).ok_or("--fanout: out of range")?;
+        let population = Population::new(nodes).ok_or("--nodes: expected 1 to 16777216 nodes")?;
+        let fanout = Fanout::new(self.fanout).ok_or("--fanout: expected 2 to 16777216 children")?;
         let (needed, who) = match self.cast {
             Cast::Unicast => (2, "a source and a destination"),
             Cast::Broadcast => (1, "the root"),
@@ -313,18 +313,23 @@ impl Route {
         if dead > nodes - needed {
             let most = nodes - needed;
             return Err(format!(
-                "--dead: {dead} of {nodes} nodes do not leave {who}; give --dead {most} or less, or more --nodes"
+                "--dead: with {dead} of {nodes} nodes dead, too few are left for {who}; give \
+                 --dead {most} or less, or more --nodes"
             ));
         }
         let links = self.router.get().links();
         if links == Links::BinomialGraph && self.graph() == Graph::Sibling {
             return Err(
-                "--graph: router binomial goes over the binomial graph; give --graph sibling+bmg"
+                "--graph: the router binomial needs the binomial graph; give --graph sibling+bmg"
                     .to_owned(),
             );
         }
         if self.location != Location::Anywhere && self.cast == Cast::Broadcast {
-            return Err("--where: a broadcast has no way on which the dead could lie; give --where anywhere or --cast unicast".to_owned());
+            return Err(
+                "--where: a broadcast has no single path on which dead nodes could lie; \
+                        give --where anywhere or --cast unicast"
+                    .to_owned(),
+            );
         }
         Ok(Study {
             shape: SiblingTree::new(population, fanout),

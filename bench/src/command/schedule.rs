@@ -50,10 +50,10 @@ not stopped by time: of the threads that meet the bound, the one with the fewest
 wins. Each thread has a seed and memory of its own.
 Exit status: 0 all right, 1 a schedule that breaks a rule, or none found, 2 usage.")]
 pub struct ScheduleArguments {
-    /// The graph; see below.
+    /// The graph, as listed below.
     #[arg(long, required_unless_present = "verify")]
     pub graph: Option<String>,
-    /// Who tells whom.
+    /// The collective communication.
     #[arg(
         long,
         value_enum,
@@ -61,44 +61,45 @@ pub struct ScheduleArguments {
         conflicts_with = "verify"
     )]
     pub collective: Option<CollectiveName>,
-    /// Who has the message or messages of oab and oas; whom aog is for.
+    /// The node that sends the message or messages of oab and oas, or that receives those of aog.
     #[arg(long, value_name = "NODE")]
     pub source: Option<String>,
-    /// Who sends, of aab, aas and aog; others only relay [default: all healthy nodes].
+    /// The senders of aab, aas and aog; other nodes only relay [default: all healthy nodes].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub senders: Option<Vec<String>>,
-    /// Who receives, of all but aog; others only relay [default: all healthy nodes].
+    /// The receivers of all collectives but aog; other nodes only relay [default: all healthy
+    /// nodes].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub receivers: Option<Vec<String>>,
-    /// A link or node that is out of order: link:A-B (of an undirected graph both directions) or node:A.
+    /// A faulty link or node: link:A-B (both directions of an undirected graph) or node:A.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<Fault>,
-    /// How a message crosses the network: over a whole path in one step, or one hop per step.
+    /// The model of the network: a message crosses a whole path in one step, or one hop per step.
     #[arg(long, value_enum, default_value = "wormhole")]
     pub model: ModelName,
     /// Whether a node sends and receives one message per step, or as many as it has channels.
     #[arg(long, value_enum, default_value = "all")]
     pub ports: PortsName,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(EXCESS_MAX)))]
     pub excess: u8,
-    /// Into how many blocks the message of oab is cut.
+    /// The number of blocks into which the message of oab is cut.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCKS_MAX)))]
     pub blocks: u32,
-    /// Stop searching after so many seconds.
+    /// Stop the search after this number of seconds.
     #[arg(long, default_value_t = 20.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Stop searching after so many evaluations, per thread.
+    /// Stop the search after this number of evaluations per thread.
     #[arg(long)]
     pub evaluations: Option<u64>,
-    /// Fixes what is drawn.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// How many threads search, each with a seed of its own [default: as many as there are
+    /// The number of threads that search, each with a seed of its own [default: the number of
     /// processors].
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: Option<u8>,
-    /// Improve by this method alone, where it can do anything [default: tabu and orbits after a
+    /// Improve the schedule only by this method, if it applies [default: tabu and orbits after a
     /// greedy start].
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
@@ -123,10 +124,12 @@ pub struct ScheduleArguments {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number such as 20")?;
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of seconds, such as 20")?;
     match (0.0..=1e6).contains(&seconds) {
         true => Ok(seconds),
-        false => Err("give 0 to 1000000 seconds".to_owned()),
+        false => Err("expected 0 to 1000000 seconds".to_owned()),
     }
 }
 
@@ -159,13 +162,13 @@ pub struct Row {
     pub model: Model,
     /// How many messages a node sends and receives at once.
     pub ports: Ports,
-    /// How many channels a path may have more than a shortest one.
+    /// The number of channels that a path may have beyond those of a shortest path.
     pub excess: u8,
     /// The number of blocks of the message.
     pub blocks: u32,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// How many threads searched.
+    /// The number of threads that searched.
     pub threads: u8,
     /// The version of the code that ran.
     pub version: &'static str,
@@ -234,8 +237,8 @@ impl ScheduleArguments {
         let (panels_max, nodes_max) = (picture::PANELS_MAX, picture::NODES_MAX);
         if schedule.steps > panels_max || nodes > nodes_max {
             return Err(Failure::Usage(format!(
-                "--picture: {nodes} nodes and {} steps are too many to see; at most {nodes_max} \
-                 nodes and {panels_max} steps are drawn",
+                "--picture: {nodes} nodes and {} steps are too many for a legible picture; at \
+                 most {nodes_max} nodes and {panels_max} steps are drawn",
                 schedule.steps
             )));
         }
@@ -281,7 +284,7 @@ impl ScheduleArguments {
         // The searches and the judge share no code, so this finds an error of either.
         if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
             return Err(Failure::Run(format!(
-                "the schedule that {} found breaks a rule: {defect}; this is a fault of \
+                "the schedule that the method {} found breaks a rule: {defect}; this is a bug of \
                  binomesh-bench",
                 found.method
             )));
@@ -310,7 +313,12 @@ impl ScheduleArguments {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let name = self.graph.as_deref().unwrap_or_default();
         let collective = self.collective;
-        let collective = collective.ok_or_else(|| usage(&"--collective: name one"))?;
+        let collective = collective.ok_or_else(|| {
+            usage(
+                &"--collective: expected the name of a \
+                                                          collective, such as oab",
+            )
+        })?;
         let graph = topology(name)?.with_faults(&self.faults);
         let graph = graph.map_err(|error| usage(&format!("--fault: {error}")))?;
         let request = Request {

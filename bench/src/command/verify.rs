@@ -15,7 +15,7 @@ use crate::record::{Stopwatch, note, print_json, print_table};
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Check that running nodes, taken together, are the exact binomial graph.
+/// Check that running nodes together form the exact binomial graph.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   binomesh-bench verify /run/user/1000/binomesh/*/admin.sock --timeout-seconds 30")]
@@ -23,7 +23,7 @@ pub struct Verify {
     /// The admin sockets of all members.
     #[arg(required = true, value_name = "SOCKET")]
     pub sockets: Vec<PathBuf>,
-    /// How long they may take to become it.
+    /// How many seconds the nodes may take to form the exact graph.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub timeout_seconds: u64,
     /// Print JSON, one object per line.

@@ -30,7 +30,9 @@ pub(super) fn formed(
     // Looking at all peers after each message would take far longer.
     while !is_formed(&world) {
         if world.now() >= end {
-            return Err(Failure::Run("the peers do not form an overlay".to_owned()));
+            return Err(Failure::Run(
+                "the simulated peers did not form an overlay in time".to_owned(),
+            ));
         }
         world.run_for(Duration::from_millis(100));
     }

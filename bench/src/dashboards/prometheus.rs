@@ -75,7 +75,7 @@ impl Window {
 pub enum QueryError {
     /// No server answers at this address.
     #[error(
-        "cannot reach Prometheus at {address}: {reason}; see that it runs there, or name another by --prometheus"
+        "cannot reach Prometheus at {address}: {reason}; start Prometheus there, or give another address with --prometheus"
     )]
     Unreachable {
         /// The address that was tried.
@@ -85,7 +85,7 @@ pub enum QueryError {
     },
     /// The answer is not one of a Prometheus.
     #[error(
-        "{address} is no Prometheus, as its answer shows: {reason}; name its address by --prometheus"
+        "the answer of {address} is not one of Prometheus: {reason}; give the address of Prometheus with --prometheus"
     )]
     Garbled {
         /// The address that answered.
@@ -94,7 +94,9 @@ pub enum QueryError {
         reason: String,
     },
     /// Prometheus refused the query.
-    #[error("Prometheus refuses the query {query}: {reason}; --cluster and --node stand in it")]
+    #[error(
+        "Prometheus refuses the query {query}: {reason}; correct the regular expressions of --cluster and --node, which are part of the query"
+    )]
     Refused {
         /// The query that was sent.
         query: String,
@@ -243,7 +245,7 @@ impl Prometheus {
                 let query = fields.first().map_or("", |(_, query)| *query).to_owned();
                 return Err(QueryError::Refused { query, reason });
             }
-            Ok(_) => "it has neither data nor an error".to_owned(),
+            Ok(_) => "the answer has neither data nor an error".to_owned(),
             Err(error) => error.to_string(),
         };
         Err(QueryError::Garbled {

@@ -37,7 +37,7 @@ pub struct Axis {
 /// The spacing of an axis: what equal distances mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// Equal differences.
+    /// Equal distances are equal differences.
     Linear,
     /// Equal factors, with a tick at each power of two.
     Doubling,

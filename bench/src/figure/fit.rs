@@ -1,6 +1,7 @@
 //! How well a straight line describes points.
 
-/// The share of the variance of y that the best line a + b x explains: 1 if all of it.
+/// The share of the variance of y that the best line a + b x explains: 1 if the line explains all
+/// of the variance.
 pub(super) fn straightness(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -7,10 +7,10 @@ use super::{HOSTS_MAX, HostError};
 /// The family of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Family {
-    /// IPv4 alone.
+    /// Hosts have only IPv4 addresses.
     #[default]
     V4,
-    /// IPv6 alone.
+    /// Hosts have only IPv6 addresses.
     V6,
     /// Each host has an address of each family. Hosts with even numbers are known by their IPv4
     /// address, the others by their IPv6 address.

@@ -89,10 +89,12 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The line begins with an unknown word.
-    #[error("`{0}` is no fault; write cut, rate, drop, delay, duplicate, address, restore or wait")]
+    #[error(
+        "`{0}` is no kind of fault; expected cut, rate, drop, delay, duplicate, address, restore or wait"
+    )]
     Word(String),
     /// The line has too many words, or too few.
-    #[error("write it as `{0}`")]
+    #[error("the step has the wrong number of words; write `{0}`")]
     Form(&'static str),
     /// A word is not of the expected kind.
     #[error("`{word}` is no {expected}")]

@@ -47,12 +47,12 @@ pub fn enter() -> Result<(), HostError> {
 }
 
 fn no_program(error: std::io::Error) -> HostError {
-    HostError::NoNamespace(format!("this program cannot find itself: {error}"))
+    HostError::NoNamespace(format!("the path of this program is unknown: {error}"))
 }
 
 fn current() -> Result<OsString, HostError> {
     let link = std::fs::read_link("/proc/self/ns/net").map_err(|error| {
-        HostError::NoNamespace(format!("there are no network namespaces here: {error}"))
+        HostError::NoNamespace(format!("this system has no network namespaces: {error}"))
     })?;
     Ok(link.into_os_string())
 }

@@ -178,7 +178,7 @@ impl Hosts {
             return Err(HostError::Address { address, reason });
         }
         if self.hosts.iter().any(|it| it.addresses.contains(&address)) {
-            let reason = "a host has it";
+            let reason = "another host has this address";
             return Err(HostError::Address { address, reason });
         }
         let Some(it) = self.hosts.get_mut(host as usize) else {

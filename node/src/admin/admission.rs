@@ -48,7 +48,7 @@ pub enum AdmissionError {
     },
     /// These credentials do not allow TLS.
     #[error(
-        "cannot serve metrics over TLS: {0}; issue the certificate anew with `binomesh ca issue`"
+        "cannot serve metrics over TLS: {0}; issue the certificate again with `binomesh ca issue`"
     )]
     Tls(#[from] rustls::Error),
 }
@@ -60,11 +60,13 @@ pub enum TokenProblem {
     #[error("cannot be read: {0}; check the path and its permissions")]
     Unreadable(#[from] io::Error),
     /// Every user of the host can read the file.
-    #[error("has mode {0:04o}, so every user may read it; chmod 640 it, and make a new one")]
+    #[error(
+        "has mode {0:04o}, so every user may read the token; write a new token, and chmod 640 the file"
+    )]
     Shared(u32),
     /// The file holds no valid token.
     #[error(
-        "holds {0}; write one line of {TOKEN_LEAST} to {TOKEN_MOST} letters, digits and signs, such as of `openssl rand -base64 24`"
+        "holds {0}; write one line of {TOKEN_LEAST} to {TOKEN_MOST} letters, digits and signs, such as the output of `openssl rand -base64 24`"
     )]
     NoToken(&'static str),
 }
@@ -99,7 +101,7 @@ impl Token {
             return Err(TokenProblem::NoToken("nothing"));
         }
         if token.len() < TOKEN_LEAST {
-            return Err(TokenProblem::NoToken("a token that can be guessed"));
+            return Err(TokenProblem::NoToken("a token that is too short"));
         }
         if token.len() > TOKEN_MOST {
             return Err(TokenProblem::NoToken("too many characters"));

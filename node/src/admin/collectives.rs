@@ -41,14 +41,19 @@ fn bad(error: impl ToString, remedy: &str) -> ErrorResponse {
 
 impl CollectiveQuery {
     fn root(&self) -> Result<Destination, ErrorResponse> {
-        let none = || bad(format!("{} needs a root", self.verb), "give `root=NAME`");
+        let none = || {
+            bad(
+                format!("{} needs a member as its root", self.verb),
+                "give `root=NAME`",
+            )
+        };
         self.root.as_deref().map(Destination::from).ok_or_else(none)
     }
 
     fn action(&self) -> Result<Action, ErrorResponse> {
         let op = || {
             let op = self.op.as_deref().unwrap_or("sum:u64").parse();
-            op.map_err(|error| bad(error, "choose one of these"))
+            op.map_err(|error| bad(error, "give one of these operations as `op`"))
         };
         let action = match self.verb.as_str() {
             "barrier" => Action::Barrier,
@@ -61,7 +66,7 @@ impl CollectiveQuery {
             "all-to-all" => Action::AllToAll,
             other => {
                 let remedy = "choose barrier, agree, gather, all-gather, scatter, reduce, all-reduce or all-to-all";
-                return Err(bad(format!("{other:?} is no collective"), remedy));
+                return Err(bad(format!("{other:?} is no collective operation"), remedy));
             }
         };
         let takes_root = matches!(
@@ -75,8 +80,8 @@ impl CollectiveQuery {
         ] {
             if is_given && !is_taken {
                 return Err(bad(
-                    format!("{} takes no {what}", self.verb),
-                    "leave it out",
+                    format!("{} takes no parameter `{what}`", self.verb),
+                    "leave out the parameter",
                 ));
             }
         }
@@ -89,7 +94,7 @@ impl CollectiveQuery {
         };
         let list: Inventory = text
             .parse()
-            .map_err(|error| bad(error, "list names such as c[001-128]"))?;
+            .map_err(|error| bad(error, "give names such as c[001-128] as `members`"))?;
         Ok(Some(list.names().map(Destination::from).collect()))
     }
 }
@@ -99,20 +104,24 @@ pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
     match text.split_once(':').unwrap_or((text, "1")) {
         ("survivors", count) => match count.parse() {
             Ok(at_least) => Ok(OnLoss::Survivors { at_least }),
-            Err(_) => Err(format!("{count:?} is no number of survivors")),
+            Err(_) => Err(format!(
+                "{count:?} is no number of survivors; expected survivors:K, \
+                                   such as survivors:3"
+            )),
         },
         ("abort", "1") if text == "abort" => Ok(OnLoss::Abort),
         ("wait", "1") if text == "wait" => Ok(OnLoss::Wait),
         _ => Err(format!(
-            "{text:?} is not what can happen; expected survivors, survivors:K, abort or wait"
+            "{text:?} is no action for lost members; expected survivors, survivors:K, abort or \
+             wait"
         )),
     }
 }
 
 /// Parse the parts of a JSON object: base64 by the names of their receivers.
 fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, ErrorResponse> {
-    let remedy =
-        "send a JSON object of parts in base64 by the names of their receivers, or nothing";
+    let remedy = "send an empty body, or a JSON object that maps the name of each receiver to its part in \
+         base64";
     if body.is_empty() {
         return Ok(Vec::new());
     }
@@ -120,7 +129,12 @@ fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, ErrorResponse> {
         serde_json::from_slice(body).map_err(|error| bad(error, remedy))?;
     let parts = parts.into_iter().map(|(name, part)| {
         let part = STANDARD.decode(&part);
-        let part = part.map_err(|error| bad(format!("the part for {name}: {error}"), remedy))?;
+        let part = part.map_err(|error| {
+            bad(
+                format!("the part for {name} is not base64: {error}"),
+                remedy,
+            )
+        })?;
         Ok((Destination::from(name), part.into()))
     });
     parts.collect()
@@ -142,7 +156,7 @@ pub(super) async fn collective(
         .on_loss
         .as_deref()
         .map_or(Ok(OnLoss::default()), on_loss);
-    let loss = loss.map_err(|error| bad(error, "choose one of these"))?;
+    let loss = loss.map_err(|error| bad(error, "give one of these actions as `on_loss`"))?;
     let time = query
         .timeout_ms
         .map_or(Collective::DEFAULT_TIME, Duration::from_millis);
@@ -158,8 +172,8 @@ pub(super) async fn collective(
     match tokio::time::timeout(time.saturating_add(LATE), call.call(action, given)).await {
         Ok(outcome) => Ok(Json(outcome?).into_response()),
         Err(_) => {
-            let remedy = "look at the node's log";
-            let late = "the node gave no outcome in time";
+            let remedy = "read the log of the node";
+            let late = "the node gave no outcome before the deadline";
             Err(ErrorResponse::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 late,

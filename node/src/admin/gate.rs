@@ -90,7 +90,7 @@ impl Gate {
                 reason,
                 from,
                 remedy,
-                "refused a reader of metrics; told once"
+                "a reader of metrics was refused; this line comes once per reason"
             );
         }
     }
@@ -143,15 +143,24 @@ fn refusal(error: &io::Error) -> &'static str {
 /// The operator's remedy for a refusal.
 fn remedy(reason: &str) -> &'static str {
     match reason {
-        "token" => "send `Authorization: Bearer TOKEN` with what `metrics_token_file` holds",
-        "no_certificate" | "not_a_monitor" | "bad_certificate" => {
-            "give the scraper a certificate of `binomesh ca issue --monitor NAME`"
+        "token" => {
+            "send the header `Authorization: Bearer TOKEN` with the token in \
+                    `metrics_token_file`"
         }
-        "expired" | "revoked" => "issue another with `binomesh ca issue --monitor NAME`",
+        "no_certificate" | "not_a_monitor" | "bad_certificate" => {
+            "give the scraper a certificate that `binomesh ca issue --monitor NAME` has made"
+        }
+        "expired" | "revoked" => {
+            "issue another certificate with `binomesh ca issue --monitor \
+                                  NAME`"
+        }
         "not_yet_valid" => "check the clocks of both hosts",
         "unknown_authority" => "issue the certificate by the authority in the node's `ca` file",
         "tls" => "scrape https:// with TLS 1.3, and give the scraper the cluster's ca.pem",
-        _ => "look for programs that connect and say nothing, and at the network between",
+        _ => {
+            "look for programs that connect and send nothing, and check the network between the \
+              hosts"
+        }
     }
 }
 

@@ -44,16 +44,23 @@ impl SendQuery {
             (None, Some(ms)) => Due::Until(Duration::from_millis(ms)),
             (Some(_), Some(_)) => {
                 return Err(bad(
-                    "both timeout_ms and until_ms are given",
-                    "give one of them",
+                    "the parameters timeout_ms and until_ms exclude each other",
+                    "give only one of the two",
                 ));
             }
         };
         Ok(SendOptions {
             topic: topic.map_err(|error| bad(error, "choose another topic"))?,
             due,
-            confirmation: confirmation.map_err(|error| bad(error, "choose one of these"))?,
-            strategy: strategy.map_err(|error| bad(error, "choose one of these"))?,
+            confirmation: confirmation
+                .map_err(|error| bad(error, "give one of these confirmations as `confirm`"))?,
+            strategy: strategy.map_err(|error| {
+                bad(
+                    error,
+                    "give one of these strategies as \
+                                                           `strategy`",
+                )
+            })?,
             is_ordered: self.ordered,
         })
     }
@@ -77,8 +84,11 @@ pub(super) async fn send(
 ) -> Result<Response, ErrorResponse> {
     let (query, options) = asked(query)?;
     if query.strategy.is_some() {
-        let remedy = "leave it out, or broadcast";
-        return Err(bad("what is sent to some has no strategy", remedy));
+        let remedy = "leave out `strategy`, or use /v1/broadcast";
+        return Err(bad(
+            "a message to single members takes no parameter `strategy`",
+            remedy,
+        ));
     }
     let to = query.to.unwrap_or_default();
     let names = to.split(',').filter(|name| !name.is_empty());
@@ -96,8 +106,11 @@ pub(super) async fn broadcast(
 ) -> Result<Response, ErrorResponse> {
     let (query, options) = asked(query)?;
     if query.to.is_some() {
-        let remedy = "leave `to` out, or send";
-        return Err(bad("what is broadcast is for all", remedy));
+        let remedy = "leave out `to`, or use /v1/send";
+        return Err(bad(
+            "a broadcast goes to all members and takes no parameter `to`",
+            remedy,
+        ));
     }
     let due = options.due;
     receipt(door.node.publish(body?, options), due).await
@@ -109,8 +122,8 @@ async fn receipt(handle: PublishHandle, due: Due) -> Result<Response, ErrorRespo
         Some(time) => match tokio::time::timeout(time.saturating_add(LATE), handle).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let remedy = "the message may still arrive; look at the node's log";
-                let late = "the node gave no receipt in time";
+                let remedy = "the message may still arrive; read the log of the node";
+                let late = "the node gave no receipt before the deadline";
                 return Err(ErrorResponse::new(
                     StatusCode::GATEWAY_TIMEOUT,
                     late,
@@ -135,10 +148,13 @@ pub(super) async fn reply(
     body: Body,
 ) -> Result<Response, ErrorResponse> {
     let Query(query) = query?;
-    let id: PacketId<PeerId> = query
-        .id
-        .parse()
-        .map_err(|error| bad(error, "give the `id` of a message with `wants_reply`"))?;
+    let id: PacketId<PeerId> = query.id.parse().map_err(|error| {
+        bad(
+            error,
+            "give the `id` of a delivered message whose `wants_reply` is \
+                                     true",
+        )
+    })?;
     door.node.reply(id, body?).await?;
     Ok(Json(serde_json::json!({ "replied": query.id })).into_response())
 }

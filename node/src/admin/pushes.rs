@@ -41,7 +41,11 @@ pub(super) async fn push(
     options.replace = query.replace;
     if let Some(strategy) = query.strategy {
         options.strategy = strategy.parse().map_err(|error| {
-            ErrorResponse::new(StatusCode::BAD_REQUEST, error, "choose one of these")
+            ErrorResponse::new(
+                StatusCode::BAD_REQUEST,
+                error,
+                "give one of these strategies as `strategy`",
+            )
         })?;
     }
     if let Some(ms) = query.patience_ms {
@@ -75,7 +79,8 @@ impl From<PushError> for ErrorResponse {
             PushError::Name(error) => bad(&error, "choose another name"),
             PushError::Read(_) => bad(
                 &error,
-                "push it again when it is whole; one whose length is not what it says goes into `push -`",
+                "push the file again when it is complete; write a file whose length changes into \
+                 `binomesh push -`",
             ),
             PushError::Send(error) => error.into(),
         }

@@ -131,7 +131,7 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
         "skipped",
         "ranks that nobody found were passed over for those behind them",
     ),
-    ("reissues", "what was left of an own message was sent anew"),
+    ("reissues", "the rest of an own message was sent again"),
     ("receipts", "own messages got their receipt"),
     ("kept", "own messages were kept for members that are away"),
     (
@@ -233,7 +233,7 @@ pub(super) const QUEUES: [Value; 7] = [
     ),
     (
         "kept",
-        "of these, those that are to be kept for members that are away",
+        "own messages without a receipt that are kept for members that are away",
     ),
     ("unknown-epoch", "packets that wait for their epoch"),
     ("waiting", "own messages that wait for their turn"),

@@ -28,7 +28,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles.
+    /// The roles of all holders of certificates.
     pub const ALL: [Self; 2] = [Self::Node, Self::Monitor];
 
     /// The role's name, which is also that of the files of its certificate and key.

@@ -55,16 +55,16 @@ pub enum SecretError {
     #[error("is not set")]
     Unset,
     /// The path leads to a folder, not to a file.
-    #[error("is a folder")]
+    #[error("is a folder, not a file")]
     Folder,
     /// Other users could read the file.
-    #[error("has mode {0:04o}, so others may read it")]
+    #[error("has mode {0:04o}, so other users may read the secret")]
     Shared(u32),
     /// The text is too weak for a secret.
     #[error("holds {0}")]
     Weak(&'static str),
     /// The secret was given where the name of its file belongs.
-    #[error("is the secret itself, which others may see there")]
+    #[error("is the secret itself, which other users can see there")]
     Itself,
     /// No certificate can be made from the secret.
     #[error(transparent)]
@@ -85,7 +85,7 @@ impl JobSecret {
     pub fn generate() -> Result<Zeroizing<String>, SecretError> {
         let mut bytes = Zeroizing::new([0; NEW_BYTES]);
         let filled = SystemRandom::new().fill(bytes.as_mut_slice());
-        filled.map_err(|_| io::Error::other("the system has no random bytes"))?;
+        filled.map_err(|_| io::Error::other("the system gave no random bytes"))?;
         let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
         Ok(Zeroizing::new(digits.collect::<String>() + "\n"))
     }
@@ -115,7 +115,7 @@ impl JobSecret {
         }
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) || !digits.len().is_multiple_of(2)
         {
-            return weak("something else than an even number of hexadecimal digits");
+            return weak("a text that is not an even number of hexadecimal digits");
         }
         let bytes = (0..digits.len()).step_by(2);
         let bytes = bytes.filter_map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
@@ -125,7 +125,7 @@ impl JobSecret {
             return weak("less than 128 bits");
         }
         if different.len() < LEAST_DIFFERENT {
-            return weak("a pattern, which is not random");
+            return weak("a pattern of few different bytes, which is not random");
         }
         Ok(Self(bytes))
     }

@@ -34,7 +34,7 @@ pub struct Entry {
     pub from: i64,
     /// The last second of its validity.
     pub until: i64,
-    /// Whether it was revoked.
+    /// Whether the certificate was revoked.
     pub revoked: bool,
 }
 
@@ -126,7 +126,10 @@ impl Ledger {
                 let pem = read(&path)?;
                 let entry = entry(&pem).map_err(|error| {
                     let path = path.display();
-                    CertificateError::Unreadable(format!("{path}: {error}; restore it"))
+                    CertificateError::Unreadable(format!(
+                        "{path}: {error}; restore the file from \
+                                                          a backup"
+                    ))
                 })?;
                 all.push((pem, entry));
             }
@@ -159,7 +162,7 @@ fn entry(certificate_pem: &str) -> Result<Entry, String> {
         });
     let uri = uris.next().filter(|_| uris.next().is_none());
     let named = uri.and_then(Role::of_uri);
-    let (role, name) = named.ok_or("it names neither a node nor a monitor")?;
+    let (role, name) = named.ok_or("the certificate names neither a node nor a monitor")?;
     let serial = certificate.raw_serial().iter();
     Ok(Entry {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The subcommands and flags of `binomesh`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -40,44 +40,44 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Start a local cluster of real processes; it stays until Ctrl-C.
+    /// Start a local cluster of real processes, which runs until Ctrl-C.
     #[command(visible_alias = "dev")]
     Up(UpFlags),
-    /// Make a certificate authority, or certify a node with it.
+    /// Make a certificate authority, and issue, list and revoke certificates.
     #[command(subcommand)]
     Ca(CaCommand),
     /// Run one node.
     Run(Box<RunFlags>),
-    /// Say who the nodes are, whether they are ready, and why not.
+    /// Print each node, and whether it is ready, with the reason if it is not.
     Status(LookFlags),
-    /// Print the nodes' own tables.
+    /// Print the tables of the nodes: ranks, parents and fingers.
     Topology(LookFlags),
-    /// Print where the metrics of the nodes are, for Prometheus.
+    /// Print the addresses of the metrics of all nodes, for Prometheus.
     Targets(TargetsFlags),
     /// Send a message to some nodes and print its receipt.
     Send(SendFlags),
     /// Send a message to all nodes and print its receipt.
     Broadcast(BroadcastFlags),
-    /// Send a file, or standard input, to all nodes, checked end to end.
+    /// Send a file, or standard input, to all nodes, each of which checks its hash.
     Push(PushFlags),
     /// Print the messages that a node delivers.
     Subscribe(SubscribeFlags),
-    /// Wait until an overlay has so many members.
+    /// Wait until the overlay has at least a given number of members.
     Wait(WaitFlags),
-    /// Wait until all members have called the same, and say who is missing.
+    /// Wait until all members have called the same barrier, and name the missing ones.
     Barrier(BarrierFlags),
     /// Agree on one value with other members.
     Agree(AgreeFlags),
     /// Gather a value from each member.
     Gather(GatherFlags),
-    /// Combine numbers of all members.
+    /// Combine the numbers of all members, such as to a sum.
     Reduce(ReduceFlags),
-    /// Print the collectives that wait, and for whom.
+    /// Print the waiting collectives, and the members that each of them waits for.
     Collectives(CollectivesFlags),
-    /// Become a command that ends with its parent; for `run -- COMMAND`.
+    /// Become a command that ends with its parent process; for `run -- COMMAND`.
     #[command(hide = true)]
     Exec(ExecFlags),
-    /// Have a node leave its cluster and stop.
+    /// Let a node leave its cluster and stop.
     Leave(LeaveFlags),
 }
 
@@ -88,58 +88,60 @@ pub(super) enum Command {
   binomesh up --nodes 32 --bootstrap clique
   binomesh up --bootstrap graph --graph mesh:4x4")]
 pub(super) struct UpFlags {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, conflicts_with = "graph", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) nodes: u32,
-    /// What the nodes know at their start: tree, their parents; clique, each other; graph, their
-    /// neighbours in --graph.
+    /// The nodes that each node knows at its start: with tree its parent, with clique all nodes,
+    /// with graph its neighbours in --graph.
     #[arg(long, default_value_t = Bootstrap::Tree)]
     pub(super) bootstrap: Bootstrap,
-    /// Who knows whom: ring:N, mesh:AxB, random:N,D (N nodes of mean degree D, by --seed), star:N,
-    /// cliques:N (two, joined by an edge), caterpillar:N, or file:PATH with an edge `0 1`, or
-    /// `0 > 1` where only 0 knows 1, a line.
+    /// The graph of the nodes that know each other: ring:N, mesh:AxB, random:N,D (N nodes of mean
+    /// degree D, drawn by --seed), star:N, cliques:N (two cliques joined by an edge),
+    /// caterpillar:N, or file:PATH. Each line of the file is an edge: `0 1`, or `0 > 1` if only
+    /// node 0 knows node 1.
     #[arg(long)]
     pub(super) graph: Option<Graph>,
-    /// The deployment tree: binomial unless given, binary, flat or random.
+    /// The shape of the deployment tree: binomial, which is the default, binary, flat or random.
     #[arg(long)]
     pub(super) shape: Option<Shape>,
-    /// Children per node: of the shape `binary`, and of the sibling tree, which has
-    /// at least 2.
+    /// The number of children of a node, in the shape `binary` and in the sibling tree (at least
+    /// 2).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) fanout: u32,
-    /// The seed of the shape and of the graph `random`.
+    /// The seed of the shape `random` and of the graph `random`.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// How what is routed finds its way; auto is binomial.
+    /// The router of messages to single nodes; auto is binomial.
     #[arg(long, value_enum, default_value_t = Router::Auto)]
     pub(super) router: Router,
-    /// Whether the nodes sign their messages, and take only signed ones.
+    /// Whether the nodes sign their messages, and whether they accept unsigned messages.
     #[arg(long, value_enum, default_value_t = Signatures::Off)]
     pub(super) signatures: Signatures,
-    /// How eagerly the nodes watch each other: default, fast or quiet.
+    /// How closely the nodes watch each other: default, fast or quiet.
     #[arg(long, default_value_t = Profile::Fast)]
     pub(super) profile: Profile,
-    /// How long a dead member's rank stays vacant: 30 unless --demo, which
-    /// shows the compacted graph after each death and takes 0.
+    /// How long the rank of a dead member stays vacant. The default is 30, and 0 with --demo, which
+    /// shows the compacted graph after each death.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=604_800))]
     pub(super) grace_seconds: Option<u64>,
-    /// How long forming, or the whole demo, may take.
+    /// The time limit of the forming of the cluster, or of the whole demo.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
-    /// Go on when the process that has started it ends. Without this the nodes stop then, also
-    /// under nohup and setsid, so that no script leaves any behind.
+    /// Keep the nodes running when the parent process of this command ends. Without this flag the
+    /// end of the parent process stops the nodes, also under nohup and setsid, so that no script
+    /// leaves nodes behind.
     #[arg(long)]
     pub(super) outlive_parent: bool,
-    /// Show that the cluster forms, delivers and heals; then stop.
+    /// Show that the cluster forms, delivers messages and heals, and then stop.
     #[arg(long)]
     pub(super) demo: bool,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(super) json: bool,
-    /// The log filter of the nodes; their logs are in the cluster's folder.
+    /// The log filter of the nodes, whose logs are in the folder of the cluster.
     #[arg(long, default_value = "info")]
     pub(super) log: String,
-    /// A bug that the nodes are to have.
+    /// Run the nodes with this planted bug.
     #[cfg(feature = "planted")]
     #[arg(long)]
     pub(super) planted: Option<binomesh_overlay::Bug>,
@@ -154,19 +156,20 @@ pub(super) enum CaCommand {
         /// The folder of the authority.
         #[arg(long)]
         dir: PathBuf,
-        /// The trust domain of all its nodes.
+        /// The trust domain of all nodes that the authority certifies.
         #[arg(long, default_value = "binomesh.local")]
         trust_domain: String,
-        /// How long the authority is valid.
+        /// How many days the authority is valid.
         #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
-        /// Replace an authority that is there. All its certificates lose their worth.
+        /// Replace an existing authority. The certificates of the replaced authority lose their
+        /// worth.
         #[arg(long)]
         force: bool,
     },
-    /// Certify a node: OUT/node.pem, OUT/node.key, OUT/ca.pem and OUT/crl.pem, and OUT/node.toml
-    /// if there is none; or a monitor, which reads metrics: OUT/monitor.pem, OUT/monitor.key and
-    /// OUT/ca.pem.
+    /// Issue a certificate to a node: OUT/node.pem, OUT/node.key, OUT/ca.pem, OUT/crl.pem and,
+    /// unless it exists, OUT/node.toml. Or issue one to a monitor, which reads metrics:
+    /// OUT/monitor.pem, OUT/monitor.key and OUT/ca.pem.
     #[command(after_help = "Examples:
   binomesh ca issue --dir ca --name node-7 --out node-7
   binomesh ca issue --dir ca --monitor prometheus --out monitor")]
@@ -176,19 +179,20 @@ pub(super) enum CaCommand {
         dir: PathBuf,
         #[command(flatten)]
         holder: Holder,
-        /// How long the certificate is valid.
+        /// How many days the certificate is valid.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
-        /// The folder to write to.
+        /// The folder in which the files are written.
         #[arg(long)]
         out: PathBuf,
-        /// Replace files that are there.
+        /// Replace existing files.
         #[arg(long)]
         force: bool,
     },
-    /// Revoke all certificates of a node or a monitor, and write the list of all that are revoked.
+    /// Revoke all certificates of a node or a monitor, and write the list of all revoked
+    /// certificates.
     #[command(
-        after_help = "The nodes read the list, crl.pem beside their ca.pem, at their start and at SIGHUP.
+        after_help = "The nodes read the list, the file crl.pem beside their ca.pem, at their start and at SIGHUP.
 
 Examples:
   binomesh ca revoke --dir ca --name node-7 --out crl.pem
@@ -200,30 +204,31 @@ Examples:
         dir: PathBuf,
         #[command(flatten)]
         holder: Holder,
-        /// When the next list is due; this one holds on until there is another.
+        /// After how many days the next list is due. A list that is overdue still revokes.
         #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36500))]
         valid_days: u32,
-        /// The file to write to; DIR/crl.pem if not given. It is replaced.
+        /// The file of the list, which is replaced if it exists [default: DIR/crl.pem].
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Make a secret from which all processes of a short-lived job have their certificates.
+    /// Make the secret of a short-lived job, from which the processes of the job derive their
+    /// certificates.
     #[command(
-        after_help = "Whoever has it is a member of the job. Keep it in a file of mode 0600.
+        after_help = "Every process that has the secret is a member of the job. Keep the secret in a file of mode 0600.
 
 Examples:
   binomesh ca job-secret --out job.secret
   srun -n 64 binomesh run --launch slurm --job-secret job.secret -- ./work"
     )]
     JobSecret {
-        /// The file to write, of mode 0600; standard output if not given.
+        /// The file of the secret, written with mode 0600 [default: standard output].
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Replace a file that is there.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
-    /// List the certificates that were issued.
+    /// List the certificates that the authority has issued.
     #[command(after_help = "Example:
   binomesh ca list --dir ca --json")]
     List {
@@ -236,14 +241,15 @@ Examples:
     },
 }
 
-/// Whose certificate is meant.
+/// The holder of a certificate.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Holder {
     /// The name of the node.
     #[arg(long)]
     name: Option<String>,
-    /// The name of the monitor: a program that reads metrics, such as Prometheus. It is no node.
+    /// The name of the monitor, which is a program that reads metrics, such as Prometheus, and no
+    /// node.
     #[arg(long, value_name = "NAME")]
     monitor: Option<String>,
 }
@@ -260,11 +266,12 @@ impl Holder {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Flags override BINOMESH_* variables, which override the file.
-The first line on standard output says where the node listens; with a COMMAND, standard
-output is the command's. It starts once the node is a member, with BINOMESH_ADMIN,
-BINOMESH_ORDINAL and BINOMESH_SIZE in its environment. Signals are passed on to it, the node
-leaves when it ends, and its exit status is that of `run`.
+    after_help = "Flags override BINOMESH_* variables, which override the settings file.
+The first line on standard output names the address at which the node listens. With a
+COMMAND, standard output belongs to the command. The command starts as soon as the node is
+a member, with BINOMESH_ADMIN, BINOMESH_ORDINAL and BINOMESH_SIZE in its environment. The
+node passes signals on to the command and leaves when the command ends. The exit status of
+the command is the exit status of `run`.
 
 Examples:
   binomesh run --config /etc/binomesh/node.toml --log info,binomesh=debug
@@ -274,14 +281,14 @@ Examples:
   binomesh run --launch kubernetes --peers 'mesh-{}.mesh:7400' --size 3 --credentials /certs"
 )]
 pub(super) struct RunFlags {
-    /// The settings; see deploy/node.toml.
+    /// The settings file; deploy/node.toml shows all settings.
     #[arg(long, env = "BINOMESH_CONFIG")]
     pub(super) config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) settings: SettingFlags,
     #[command(flatten)]
     pub(super) place: LaunchFlags,
-    /// A command to run once the node is a member.
+    /// A command that runs as soon as the node is a member.
     #[arg(last = true)]
     pub(super) command: Vec<OsString>,
 }
@@ -290,64 +297,66 @@ pub(super) struct RunFlags {
 /// flag for another one is a field more here.
 #[derive(Debug, Clone, Args, Serialize)]
 pub(super) struct SettingFlags {
-    /// The node's name.
+    /// The name of the node.
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// Where it listens.
+    /// The address at which the node listens.
     #[arg(long)]
     pub(super) bind: Option<SocketAddr>,
-    /// Its parent, as name@host:port.
+    /// The parent of the node, as name@host:port.
     #[arg(long)]
     pub(super) parent: Option<Seed>,
-    /// The folder of its lasting state.
+    /// The folder in which the node keeps its state between two starts.
     #[arg(long)]
     pub(super) state_dir: Option<PathBuf>,
-    /// The socket of its admin API.
+    /// The Unix socket of the admin API.
     #[arg(long)]
     pub(super) admin_socket: Option<PathBuf>,
-    /// The address of its metrics: on loopback, or see `metrics_tls` in deploy/node.toml.
+    /// The address of the metrics, on loopback; for other addresses see `metrics_tls` in
+    /// deploy/node.toml.
     #[arg(long)]
     pub(super) metrics: Option<SocketAddr>,
-    /// How eagerly it watches its neighbours.
+    /// How closely the node watches its neighbours: default, fast or quiet.
     #[arg(long)]
     pub(super) profile: Option<Profile>,
-    /// How many children it accepts.
+    /// The most children that the node accepts.
     #[arg(long)]
     pub(super) max_children: Option<u32>,
-    /// How what is routed finds its way; auto is binomial.
+    /// The router of messages to single nodes; auto is binomial.
     #[arg(long, value_enum)]
     pub(super) router: Option<Router>,
-    /// Children of a full node in the sibling tree.
+    /// The number of children of a full node in the sibling tree.
     #[arg(long)]
     pub(super) fanout: Option<u32>,
-    /// Whether it signs its messages, and takes only signed ones.
+    /// Whether the node signs its messages, and whether it accepts unsigned messages.
     #[arg(long, value_enum)]
     pub(super) signatures: Option<Signatures>,
-    /// The threads that do its work; more let a busy node use more cores.
+    /// The number of threads that do the work of the node; with more threads a busy node uses more
+    /// cores.
     #[arg(long)]
     pub(super) threads: Option<usize>,
-    /// The log filter.
+    /// The log filter, such as `info,binomesh=debug`.
     #[arg(long)]
     pub(super) log: Option<String>,
     /// Write log lines as JSON.
     #[arg(long)]
     pub(super) log_json: bool,
-    /// Leave when standard input closes.
+    /// Leave the cluster when standard input closes.
     #[arg(long)]
     pub(super) watch_stdin: bool,
 }
 
-/// Whom to ask.
+/// The node or the cluster that a command asks.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Target {
-    /// The folder of a local cluster, as `up` names it. Without it and --admin:
-    /// BINOMESH_ADMIN, BINOMESH_CLUSTER, and the socket /run/binomesh/admin.sock if there is one.
+    /// The folder of a local cluster, as `up` prints it. Without --cluster and --admin:
+    /// BINOMESH_ADMIN, else BINOMESH_CLUSTER, else the socket /run/binomesh/admin.sock.
     #[arg(long, value_name = "DIR", conflicts_with = "admin")]
     pub(super) cluster: Option<PathBuf>,
-    /// One node of that cluster.
+    /// The name of one node of the cluster.
     #[arg(long, value_name = "NAME", conflicts_with = "admin")]
     pub(super) node: Option<String>,
-    /// The admin API of a node: a socket's path, or http://ADDRESS:PORT.
+    /// The admin API of a node: the path of its socket, or http://ADDRESS:PORT.
     #[arg(long, value_name = "SOCKET|URL")]
     pub(super) admin: Option<Endpoint>,
 }
@@ -364,35 +373,35 @@ pub(super) struct LookFlags {
     pub(super) json: bool,
 }
 
-/// What to send.
+/// The message to send.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Payload {
-    /// The payload; read from standard input if neither it nor --file is given.
+    /// The payload [default: standard input, unless --file is given].
     #[arg(conflicts_with = "file")]
     pub(super) payload: Option<String>,
     /// A file that holds the payload.
     #[arg(long)]
     pub(super) file: Option<PathBuf>,
-    /// The topic.
+    /// The topic of the message.
     #[arg(long, default_value = "default")]
     pub(super) topic: String,
-    /// When the receipt is due at the latest.
+    /// The time after which the receipt is due at the latest.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
-    /// Keep the message for members that are away, for so long: whoever comes back gets
-    /// it. The receipt is due then, or when everybody has it.
+    /// The time for which the message is kept for members that are away and may come back. The
+    /// receipt is due after this time, or as soon as all members have the message.
     #[arg(
         long,
         conflicts_with = "timeout_seconds",
         value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX)
     )]
     pub(super) until_seconds: Option<u64>,
-    /// What each receiver is asked: relayed (its node has it), delivered (a subscriber
-    /// has it as well) or acknowledged (the application answers).
+    /// The confirmation that each receiver gives: relayed (its node has the message), delivered (a
+    /// subscriber has the message) or acknowledged (the application has answered).
     #[arg(long, default_value = "relayed")]
     pub(super) confirm: Confirmation,
-    /// Number it among the node's messages on the topic and to the same receivers, for
-    /// subscribers that take them in order.
+    /// Number the message among the messages of the node on the same topic and to the same
+    /// receivers, for subscribers that read messages in order.
     #[arg(long)]
     pub(super) ordered: bool,
     /// Print the receipt as JSON.
@@ -406,7 +415,7 @@ pub(super) struct Payload {
 pub(super) struct SendFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The receivers' names, separated by commas.
+    /// The names of the receivers, separated by commas.
     #[arg(long, value_delimiter = ',', required = true)]
     pub(super) to: Vec<String>,
     #[command(flatten)]
@@ -423,14 +432,14 @@ pub(super) struct SendFlags {
 pub(super) struct BroadcastFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// In which order it goes to the nodes; auto is binomial.
+    /// The order in which the message goes to the nodes; auto is binomial.
     #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
-    /// Ask the applications for answers and print them, equal ones as one; the same as
+    /// Ask the applications for answers and print each different answer once; the same as
     /// `--confirm acknowledged`.
     #[arg(long, conflicts_with = "confirm")]
     pub(super) collect: bool,
-    /// End with status 0 though there is no other member to send to.
+    /// End with status 0 even if the cluster has no other member.
     #[arg(long)]
     pub(super) allow_none: bool,
     #[command(flatten)]
@@ -439,9 +448,9 @@ pub(super) struct BroadcastFlags {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The nodes store it in the folder that their setting `push_dir` names, under its name when
-it is whole and its BLAKE3 hash is right. Who fails is named with the reason, and the
-others are not held up.
+    after_help = "Each node stores the file in the folder that its setting `push_dir` names. The file gets its
+name as soon as it is complete and its BLAKE3 hash is right. The report names each node that
+failed, with the reason. A node that fails does not hold up the others.
 
 Examples:
   binomesh push --cluster /tmp/binomesh-x image.squashfs
@@ -451,23 +460,23 @@ Examples:
 pub(super) struct PushFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The file; `-` is standard input, which goes while it comes.
+    /// The file; `-` is standard input, which is sent while it is read.
     pub(super) file: PathBuf,
-    /// What it is to be called; its own name if not given, which standard input has not.
+    /// The name of the file at the nodes [default: its own name]. Standard input needs a name.
     #[arg(long)]
     pub(super) name: Option<String>,
-    /// Replace a file of that name.
+    /// Replace a file that has this name at a node.
     #[arg(long)]
     pub(super) replace: bool,
-    /// In which order it goes to the nodes; auto goes by how long it is and how many they
-    /// are: `circulant`, unless it is short or they are more than 1,024.
+    /// The order in which the file goes to the nodes. With auto the order follows from the length
+    /// and the number of nodes: `circulant`, except for short files and above 1,024 nodes.
     #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
-    /// How long a node may take for each step until nobody waits for it any more. The
-    /// others get nothing meanwhile, and give up what is silent for two minutes.
+    /// The time that a node may take for each step, until the push continues without this node. The
+    /// other nodes wait meanwhile, and give up the file after two minutes of silence.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=90))]
     pub(super) patience_seconds: u64,
-    /// End with status 0 though there is no other member to send to.
+    /// End with status 0 even if the cluster has no other member.
     #[arg(long)]
     pub(super) allow_none: bool,
     /// Print the report as JSON.
@@ -481,36 +490,37 @@ pub(super) struct PushFlags {
   binomesh subscribe --admin /run/binomesh/admin.sock --topic jobs --ordered
   binomesh subscribe --admin /run/binomesh/admin.sock --topic ask --exec 'uname -r'
 
-The command of --exec gets the payload on its standard input and BINOMESH_TOPIC,
-BINOMESH_ORIGIN and BINOMESH_ID in its environment. Members of the cluster cause it to
-run: it must not trust what it is given.")]
+The command of --exec reads the payload from its standard input, and has BINOMESH_TOPIC,
+BINOMESH_ORIGIN and BINOMESH_ID in its environment. Other members of the cluster cause the
+command to run, so the command must not trust its input.")]
 pub(super) struct SubscribeFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// Which topics: one, `prefix/#`, or `#`.
+    /// The topics: one topic, `prefix/#` for all topics below a prefix, or `#` for all topics.
     #[arg(long, default_value = "#")]
     pub(super) topic: String,
-    /// Print what was sent with --ordered in the order of each sender, and say what is
-    /// missing; what comes after that is marked late.
+    /// Print messages that were sent with --ordered in the order of each sender, and name the
+    /// missing ones. A message that comes after it was named as missing is marked late.
     #[arg(long)]
     pub(super) ordered: bool,
-    /// How many milliseconds a message waits for those before it; 2000 if not given.
+    /// How many milliseconds a message waits for the messages before it [default: 2000].
     #[arg(long, value_name = "MS", requires = "ordered")]
     pub(super) hold_ms: Option<u64>,
-    /// Answer messages whose origin waits for it with this.
+    /// The text with which messages are answered whose origin waits for an answer.
     #[arg(long, value_name = "TEXT")]
     pub(super) reply: Option<String>,
-    /// Answer them with what this shell command prints, at most 4096 bytes.
+    /// The shell command whose output, at most 4096 bytes, answers messages whose origin waits for
+    /// an answer.
     #[arg(long, value_name = "COMMAND", conflicts_with = "reply")]
     pub(super) exec: Option<String>,
-    /// How long it may take: then it is ended, with all that it has started, and that is the
-    /// answer. Later messages wait meanwhile.
+    /// The time that the command of --exec may take. After this time the command and its child
+    /// processes are ended, and the answer reports the end. Later messages wait meanwhile.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) exec_seconds: u64,
-    /// Stop after so many messages.
+    /// Stop after this number of messages.
     #[arg(long)]
     pub(super) count: Option<u64>,
-    /// Give up after so long.
+    /// Give up after this time.
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) timeout_seconds: Option<u64>,
     /// Print JSON.
@@ -524,7 +534,7 @@ pub(super) struct SubscribeFlags {
 pub(super) struct LeaveFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// How long open messages may take.
+    /// How long the messages of the node may wait for their receipts before the node leaves.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=SECONDS_MAX))]
     pub(super) drain_seconds: u64,
     /// Print JSON.

@@ -52,16 +52,18 @@ pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure>
     match (found.is_empty(), &target.node) {
         (false, _) => Ok(found),
         (true, Some(node)) => Err(Failure::usage(format!(
-            "the cluster has no node {node}; `status` lists them"
+            "the cluster has no node {node}; `binomesh status` lists the nodes"
         ))),
-        (true, None) => Err(Failure::usage("the cluster has no nodes")),
+        (true, None) => Err(Failure::usage(
+            "the cluster has no nodes; give the folder of another cluster with --cluster DIR",
+        )),
     }
 }
 
 /// The nodes to ask.
 #[derive(Debug, PartialEq, Eq)]
 enum Whom {
-    /// One node.
+    /// One node, by its admin API.
     Node(Endpoint),
     /// The nodes of a local cluster, by its folder.
     Cluster(PathBuf),
@@ -79,7 +81,10 @@ fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Wh
     let cluster = variable("BINOMESH_CLUSTER").map(|dir| Whom::Cluster(dir.into()));
     if target.node.is_some() {
         return cluster.ok_or_else(|| {
-            Failure::usage("--node NAME is a node of a cluster; give its folder by --cluster DIR")
+            Failure::usage(
+                "--node names a node of a local cluster; give the folder of the \
+                            cluster with --cluster DIR",
+            )
         });
     }
     if let Some(admin) = variable("BINOMESH_ADMIN") {
@@ -96,7 +101,8 @@ fn whom(target: &Target, variable: impl Fn(&str) -> Option<String>) -> Result<Wh
     };
     cluster.or_else(usual).ok_or_else(|| {
         Failure::usage(format!(
-            "whom to ask? give --cluster DIR, or --admin SOCKET; there is no {USUAL_SOCKET}"
+            "no node is named, and the usual socket {USUAL_SOCKET} does not exist; give --cluster \
+             DIR or --admin SOCKET"
         ))
     })
 }
@@ -111,7 +117,7 @@ async fn first(clients: Vec<(String, Client)>) -> Result<Client, Failure> {
     let ask = async |client: Client| bounded(client.status()).await.map(|_| client);
     let mut clients = clients.into_iter().map(|(_, client)| client);
     let mut asked = FuturesUnordered::new();
-    let mut last = Failure::unreachable("no node answers");
+    let mut last = Failure::unreachable("no node answers; see that the nodes run");
     loop {
         if asked.len() < AT_ONCE
             && let Some(client) = clients.next()
@@ -141,7 +147,7 @@ pub(super) async fn bounded<T>(
     match tokio::time::timeout(ANSWER, asking).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::timeout(format!(
-            "no answer within {} s",
+            "the node gave no answer within {} s",
             ANSWER.as_secs()
         ))),
     }
@@ -195,7 +201,10 @@ pub(super) async fn status(target: &Target, mut output: Output) -> Result<(), Fa
                     written = output.line(&status, described);
                 }
                 if !status.ready && outcome.is_ok() {
-                    outcome = Err(Failure::failed(format!("{} is not ready", status.name)));
+                    outcome = Err(Failure::failed(format!(
+                        "node {} is not ready",
+                        status.name
+                    )));
                 }
             }
             Err(failure) => {
@@ -284,7 +293,10 @@ pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), 
         }
     }
     if let (true, Err(failure)) = (nodes.is_empty(), &outcome) {
-        return Err(Failure::new(failure.status, "no node answers"));
+        return Err(Failure::new(
+            failure.status,
+            "no node answers; see that the nodes run",
+        ));
     }
     let written = output.line(&Topology { nodes }, |topology| {
         let mut nodes: Vec<&NodeReport> = topology.nodes.iter().collect();
@@ -333,8 +345,8 @@ fn payload(message: &Payload) -> Result<Vec<u8>, Failure> {
     let unopened = |error| {
         let path = path.display();
         Failure::usage(format!(
-            "cannot open the payload's file {path}: {error}; name one that can be read, or write \
-             the payload to standard input"
+            "cannot open the file of the payload {path}: {error}; name a file that you may read, \
+             or write the payload to standard input"
         ))
     };
     let file = std::fs::File::open(path).map_err(unopened)?;
@@ -347,7 +359,10 @@ fn whole(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX {
-        let text = format!("it is longer than {MAX} bytes, the most of a message; `push` it");
+        let text = format!(
+            "the payload is longer than {MAX} bytes, the limit of a message; use \
+                            `binomesh push`"
+        );
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
     }
     Ok(bytes)
@@ -376,8 +391,8 @@ pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
 /// The failure of a message without any receiver.
 pub(super) fn nobody() -> Failure {
     Failure::failed(
-        "sent to nobody: this node knows no other member; see `status`, or give --allow-none if \
-         that is all right",
+        "the message went to no node, since this node knows no other member; see `binomesh \
+         status`, or give --allow-none to end with status 0",
     )
 }
 
@@ -405,7 +420,9 @@ async fn receipt(
 ) -> Result<(), Failure> {
     let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
-    let receipt = answer.map_err(|_| Failure::timeout("no receipt in time"))??;
+    let receipt = answer.map_err(|_| {
+        Failure::timeout("the node gave no receipt in time; give a larger --timeout-seconds")
+    })??;
     let written = Output::stdout(message.json).line(&receipt, receipt_text);
     ended(receipt_status(&receipt, may_be_for_none), written)
 }
@@ -461,12 +478,12 @@ fn receipt_status(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failur
         };
     }
     let (reached, expected) = (receipt.reached_count, receipt.expected_count);
-    let mut lacks = format!("reached {reached} of {expected}");
+    let mut lacks = format!("the message reached {reached} of {expected} members");
     for (count, what) in [
         (receipt.absent.len(), "absent"),
         (
             receipt.unacknowledged.len(),
-            "without the confirmation that was asked for",
+            "without the confirmation that --confirm asks for",
         ),
     ] {
         if count > 0 {
@@ -485,7 +502,9 @@ struct Left<'a> {
 pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
     let clients = clients(&flags.target)?;
     let [(name, client)] = clients.as_slice() else {
-        return Err(Failure::usage("which node is to leave? give --node NAME"));
+        return Err(Failure::usage(
+            "several nodes could leave; name one of them with --node NAME",
+        ));
     };
     // The node is reported by its name, not by the socket through which it was asked.
     let status = bounded(client.status()).await;
@@ -494,7 +513,12 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
     let leaving = client.leave(Some(drain));
     match tokio::time::timeout(drain.saturating_add(LATE), leaving).await {
         Ok(left) => left?,
-        Err(_) => return Err(Failure::timeout(format!("{name} did not leave in time"))),
+        Err(_) => {
+            return Err(Failure::timeout(format!(
+                "{name} did not leave in time; give a \
+                                                       larger --drain-seconds"
+            )));
+        }
     }
     if flags.json {
         let left = Left {

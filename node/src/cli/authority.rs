@@ -76,7 +76,9 @@ fn issue(
         // The certificate and its key come last: the other files are harmless without them.
         let next = match role {
             Role::Node => prepared(out, name, &authority, &ledger)?,
-            Role::Monitor => "nodes with `metrics_tls = true` show it their metrics".to_owned(),
+            Role::Monitor => {
+                "nodes with `metrics_tls = true` serve their metrics to this monitor".to_owned()
+            }
         };
         issued.save_as(role, out, force)?;
         Ok(next)
@@ -115,8 +117,8 @@ fn prepared(
     written_into(out, &out.join(LIST), &list)?;
     let settings = settings.display();
     Ok(match is_new {
-        true => format!("`binomesh run --config {settings}` starts it"),
-        false => format!("{settings} is as it was"),
+        true => format!("start the node with `binomesh run --config {settings}`"),
+        false => format!("{settings} is unchanged"),
     })
 }
 
@@ -165,7 +167,7 @@ fn job_secret(out: Option<&Path>, force: bool) -> Result<(), Failure> {
     if !force && std::fs::symlink_metadata(out).is_ok() {
         let out = out.display();
         return Err(Failure::usage(format!(
-            "{out} exists already; name another file, or pass --force to replace it"
+            "{out} exists already; name another file, or pass --force to replace this one"
         )));
     }
     written(out, &secret).map_err(failure)?;

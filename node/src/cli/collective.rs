@@ -22,10 +22,10 @@ const LATE: Duration = Duration::from_secs(10);
 /// How often standard error names the members that are still missing.
 const NOTICE: Duration = Duration::from_secs(10);
 
-/// What this member comes with.
+/// The value of this member.
 #[derive(Debug, Clone, Args)]
 struct ValueArguments {
-    /// The value; read from standard input if neither it nor --file is given.
+    /// The value [default: standard input, unless --file is given].
     #[arg(conflicts_with = "file")]
     value: Option<String>,
     /// A file that holds the value.
@@ -40,14 +40,21 @@ impl ValueArguments {
             (Some(value), _) => bytes = value.clone().into_bytes(),
             (None, Some(path)) => {
                 let read = std::fs::read(path);
-                let failed =
-                    |error| Failure::failed(format!("cannot read {}: {error}", path.display()));
+                let failed = |error| {
+                    Failure::failed(format!(
+                        "cannot read the file of the value {}: \
+                                                     {error}",
+                        path.display()
+                    ))
+                };
                 bytes = read.map_err(failed)?;
             }
             (None, None) => {
                 let read = std::io::stdin().lock().read_to_end(&mut bytes);
                 read.map_err(|error| {
-                    Failure::failed(format!("cannot read standard input: {error}"))
+                    Failure::failed(format!(
+                        "cannot read the value from standard input: {error}"
+                    ))
                 })?;
             }
         }
@@ -55,26 +62,26 @@ impl ValueArguments {
     }
 }
 
-/// Which operation, among whom, and until when.
+/// The name, the members and the time limit of a collective operation.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Which {
     #[command(flatten)]
     target: Target,
-    /// What it is called: the same at all callers.
+    /// The name of the operation, the same at all callers.
     name: String,
-    /// Which operation of that name: callers count up. One that was called before gives the
-    /// outcome that it had then.
+    /// The number of the operation among those of its name, which callers count up. A number that
+    /// was called before gives the same outcome again.
     #[arg(long, default_value_t = 0)]
     generation: u64,
-    /// Who takes part, such as c[001-128], the same at all callers; the node's setting
-    /// `expect`, or else the members of its epoch, if not given.
+    /// The members of the operation, such as c[001-128], the same at all callers. The default is
+    /// the setting `expect` of the node, or else the members of its epoch.
     #[arg(long, value_name = "HOSTS")]
     members: Option<String>,
-    /// When the outcome is wanted at the latest.
+    /// The time after which the outcome is due at the latest.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     timeout_seconds: u64,
-    /// What happens if members are lost: survivors (the others go on), survivors:K (if so
-    /// many are left), abort, or wait (for their return).
+    /// The action if members are lost: survivors (the others continue), survivors:K (at least K
+    /// others continue), abort, or wait (for the return of the lost members).
     #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collectives::on_loss(text).map(|_| text.to_owned()))]
     on_loss: String,
     /// Print JSON.
@@ -84,9 +91,10 @@ pub(super) struct Which {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "All members call it; it ends when all have come, or some are lost or late.
-Status 0: all have come. 1: it is decided who has come, and some have not. 4: nothing is
-decided by then; a majority of the members has to be reachable.
+    after_help = "All members call the barrier. The barrier ends when all members have called, or when some
+are lost or late. Exit status 0: all members have called. 1: the members have decided that
+some have not called. 4: the members have decided nothing in time, since a decision needs a
+majority of them.
 
 Examples:
   binomesh barrier step --generation 7 --admin /run/binomesh/admin.sock
@@ -99,8 +107,8 @@ pub(super) struct BarrierFlags {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The value of the first member in the list that has come is printed, the same at all.
-Status as of `barrier`.
+    after_help = "Each caller prints the same value: that of the first member in the list that has called.
+The exit status is that of `barrier`.
 
 Example:
   binomesh agree leader --generation 3 \"$(hostname)\" --admin /run/binomesh/admin.sock"
@@ -114,7 +122,7 @@ pub(super) struct AgreeFlags {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --root all members get all values. Status as of `barrier`.
+    after_help = "Without --root all members get all values. The exit status is that of `barrier`.
 
 Examples:
   binomesh gather kernels --admin /run/binomesh/admin.sock \"$(uname -r)\"
@@ -123,7 +131,7 @@ Examples:
 pub(super) struct GatherFlags {
     #[command(flatten)]
     which: Which,
-    /// The one member that gets the values.
+    /// The only member that gets the values.
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
     #[command(flatten)]
@@ -133,7 +141,7 @@ pub(super) struct GatherFlags {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Several numbers are combined place by place. Without --root all members get the result.
-Status as of `barrier`.
+The exit status is that of `barrier`.
 
 Examples:
   binomesh reduce free-cores --admin /run/binomesh/admin.sock 12
@@ -142,11 +150,11 @@ Examples:
 pub(super) struct ReduceFlags {
     #[command(flatten)]
     which: Which,
-    /// The one member that gets the result.
+    /// The only member that gets the result.
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
-    /// How numbers are combined: sum, min, max, and, or, xor, with :u64 or :i64; sum, min,
-    /// max also with :f64. Sums of whole numbers wrap.
+    /// The operation that combines the numbers: sum, min, max, and, or, xor, with :u64 or :i64;
+    /// sum, min and max also with :f64. Sums of whole numbers wrap.
     #[arg(long, default_value = "sum:u64")]
     op: Op,
     /// The numbers of this member.
@@ -161,7 +169,7 @@ pub(super) struct ReduceFlags {
 pub(super) struct CollectivesFlags {
     #[command(flatten)]
     target: Target,
-    /// Those that are decided as well.
+    /// Print the decided collectives, too.
     #[arg(long)]
     all: bool,
     /// Print JSON, one object per line.
@@ -200,7 +208,11 @@ impl Which {
         };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer?,
-            Err(_) => return Err(Failure::timeout("the node gave no outcome in time")),
+            Err(_) => {
+                return Err(Failure::timeout(
+                    "the node gave no outcome before the deadline",
+                ));
+            }
         };
         let written = Output::stdout(self.json).line(&answer, text);
         ended(self.outcome_status(&answer), written)
@@ -210,15 +222,16 @@ impl Which {
     fn outcome_status(&self, answer: &CollectiveAnswer) -> Result<(), Failure> {
         match (answer.agreed, answer.missing.is_empty()) {
             (false, _) => Err(Failure::timeout(format!(
-                "nothing was decided within {} s{}",
+                "the members decided nothing within {} s{}",
                 self.timeout_seconds,
                 missing(answer)
             ))),
             (true, is_whole) => match (answer.end.as_deref(), is_whole) {
                 (Some("completed"), true) => Ok(()),
-                (Some("completed") | None, _) => {
-                    Err(Failure::failed(format!("decided{}", missing(answer))))
-                }
+                (Some("completed") | None, _) => Err(Failure::failed(format!(
+                    "the operation ended without some members{}",
+                    missing(answer)
+                ))),
                 // Here `late` members are those that had not arrived when the operation ended
                 // early.
                 (Some(end), _) => Err(Failure::failed(format!("{end}{}", missing(answer)))),
@@ -316,7 +329,12 @@ pub(super) async fn reduce(flags: &ReduceFlags) -> Result<(), Failure> {
     request.op = Some(flags.op.to_string());
     let number = match &flags.op {
         Op::Numbers(_, number) => *number,
-        Op::User(_) => return Err(Failure::usage("a command has no function of its own")),
+        Op::User(_) => {
+            return Err(Failure::usage(
+                "--op has no function that a program defines; \
+                                                  give one of sum, min, max, and, or and xor",
+            ));
+        }
     };
     let mut value = Vec::new();
     for text in &flags.values {
@@ -340,7 +358,7 @@ fn bytes_of(text: &str, number: Number) -> Result<[u8; 8], Failure> {
         Number::I64 => "a whole number",
         Number::F64 => "a number",
     };
-    let hint = "; --op names the kind, such as sum:i64 or sum:f64";
+    let hint = "; give another kind with --op, such as sum:i64 or sum:f64";
     bytes.ok_or_else(|| Failure::usage(format!("{text:?} is not {kind} of 64 bits{hint}")))
 }
 

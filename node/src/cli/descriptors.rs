@@ -22,8 +22,8 @@ pub(super) fn raise() -> Result<(), Failure> {
     match limit.current.filter(|limit| *limit < OF_ITSELF) {
         None => Ok(()),
         Some(limit) => Err(Failure::failed(format!(
-            "the limit of open files is {limit}, and {OF_ITSELF} are needed; raise it, as with \
-             `ulimit -n {OF_ITSELF}`"
+            "the limit of open files is {limit}, but this program needs {OF_ITSELF}; raise the \
+             limit, such as with `ulimit -n {OF_ITSELF}`"
         ))),
     }
 }
@@ -38,8 +38,8 @@ fn check_within(nodes: u32, limit: Option<u64>) -> Result<(), Failure> {
     match limit.filter(|limit| *limit < wanted) {
         None => Ok(()),
         Some(limit) => Err(Failure::failed(format!(
-            "{nodes} nodes need some {wanted} open files, and the limit is {limit}; raise it, as \
-             with `ulimit -Hn {wanted}` as root, or start fewer"
+            "{nodes} nodes need about {wanted} open files, but the limit is {limit}; raise the \
+             limit as root, such as with `ulimit -Hn {wanted}`, or start fewer nodes"
         ))),
     }
 }

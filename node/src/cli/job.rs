@@ -78,8 +78,12 @@ impl JobEnd {
 impl Job {
     /// Start the command.
     pub(super) fn start(&self) -> Result<Running, Failure> {
-        let itself = std::env::current_exe()
-            .map_err(|error| Failure::failed(format!("cannot find this program: {error}")))?;
+        let itself = std::env::current_exe().map_err(|error| {
+            Failure::failed(format!(
+                "the path of this program is unknown: \
+                                                      {error}"
+            ))
+        })?;
         let mut command = Command::new(itself);
         let parent = std::process::id().to_string();
         command.args(["exec", "--parent", &parent, "--"]);
@@ -125,7 +129,7 @@ impl Running {
         loop {
             let signal = tokio::select! {
                 status = self.child.wait() => {
-                    let failed = |error| Failure::failed(format!("the command is lost: {error}"));
+                    let failed = |error| Failure::failed(format!("cannot wait for the end of the command: {error}"));
                     return status.map(JobEnd::of).map_err(failed);
                 }
                 signal = stop.passed_on() => signal,
@@ -145,7 +149,7 @@ impl Running {
             .await
             .is_err()
         {
-            tracing::warn!("the command does not end, killing it");
+            tracing::warn!("the command did not end after SIGTERM and is killed");
             let _ = self.child.kill().await;
         }
     }
@@ -163,21 +167,21 @@ impl Running {
 /// Become the command, which the kernel kills when the process `parent` ends.
 pub(super) fn exec(flags: &ExecFlags) -> Result<(), Failure> {
     let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    asked.map_err(|error| Failure::failed(format!("cannot watch the parent: {error}")))?;
+    asked.map_err(|error| Failure::failed(format!("cannot watch the parent process: {error}")))?;
     // The parent may have ended before the kernel was asked.
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     if parent != i32::try_from(flags.parent).ok() {
         return Err(Failure::failed(
-            "the process that wanted the command has ended",
+            "the process that started this command has ended",
         ));
     }
     let Some((program, arguments)) = flags.command.split_first() else {
-        return Err(Failure::usage("no command"));
+        return Err(Failure::usage("no command is given; write it after --"));
     };
     let error = std::process::Command::new(program).args(arguments).exec();
     let program = program.to_string_lossy();
     Err(Failure::new(
         NOT_STARTED,
-        format!("cannot start {program:?}: {error}; correct what stands behind --"),
+        format!("cannot start {program:?}: {error}; correct the command after --"),
     ))
 }

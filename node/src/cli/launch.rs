@@ -25,50 +25,55 @@ fn port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| format!("{text:?} is not a port; give 1 to 65535"))
 }
 
-/// Where the node stands among others that were started with it.
+/// The place of the node among the nodes that were started with it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "A node among others, without a settings file")]
 pub(super) struct LaunchFlags {
-    /// What started the nodes and tells each its place: auto, slurm, mpi, kubernetes, or
-    /// hosts: and a folded list with this host in it. Auto if there is a list.
+    /// The launcher that started the nodes and tells each node its place: auto, slurm, mpi,
+    /// kubernetes, or hosts:LIST with this host in the list. Auto is the default if a list of nodes
+    /// is given.
     #[arg(long, env = "BINOMESH_LAUNCH", value_name = "LAUNCHER")]
     pub(super) launch: Option<Launcher>,
-    /// What the nodes know at their start: tree, their parents by arithmetic, unless the file
-    /// says otherwise; clique, each other.
+    /// The nodes that each node knows at its start: with tree its parent, which follows from the
+    /// shape unless the settings file names another one; with clique all nodes.
     #[arg(long)]
     pub(super) bootstrap: Option<Bootstrap>,
-    /// The tree of the nodes: binomial unless given, binary (with --fanout) or flat.
+    /// The shape of the deployment tree: binomial, which is the default, binary (with --fanout) or
+    /// flat.
     #[arg(long, env = "BINOMESH_SHAPE")]
     pub(super) shape: Option<Shape>,
-    /// This node's place in the list, from 0.
+    /// The place of this node in the list, from 0.
     #[arg(long, value_name = "I")]
     pub(super) ordinal: Option<u32>,
-    /// All nodes: folded, such as c[001-128,200], or one with {} for the ordinal. An entry is
-    /// [NAME@]HOST[:PORT].
+    /// The list of all nodes: a folded list such as c[001-128,200], or one entry in which {} stands
+    /// for the ordinal. An entry is [NAME@]HOST[:PORT].
     #[arg(long, env = "BINOMESH_PEERS", value_name = "LIST")]
     pub(super) peers: Option<String>,
-    /// The number of nodes of a list with {}.
+    /// The number of nodes, for a list with {}.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(super) size: Option<u32>,
-    /// A file with a host a line and `slots=N` nodes there, as mpirun reads it.
+    /// A file in the format of mpirun: each line has a host, and with `slots=N` its number of
+    /// nodes.
     #[arg(long, env = "BINOMESH_HOSTFILE", value_name = "FILE")]
     pub(super) hostfile: Option<PathBuf>,
-    /// The port of the first node of each host; the next ones have the next ports.
+    /// The port of the first node of each host. The next nodes of the host have the next ports.
     #[arg(long, env = "BINOMESH_PORT", default_value_t = PORT, value_parser = port)]
     pub(super) port: u16,
-    /// Listen at the address of this node's own entry in the list, rather than at all
-    /// addresses of the host.
+    /// Listen only at the address that the list has for this node, rather than at all addresses of
+    /// the host.
     #[arg(long, conflicts_with = "bind")]
     pub(super) bind_own: bool,
-    /// The folder with node.pem, node.key and ca.pem, or with a folder of them for each node,
-    /// called by its name.
+    /// The folder with node.pem, node.key and ca.pem, or with such a folder for each node, called
+    /// by the name of the node.
     #[arg(long, env = "BINOMESH_CREDENTIALS", value_name = "DIR")]
     pub(super) credentials: Option<PathBuf>,
-    /// Instead of credentials: the file, or env: and the variable, with the secret of the job, as
-    /// `binomesh ca job-secret` makes it. Whoever has it is a member.
+    /// The secret of the job, instead of credentials: its file, or env:NAME with the name of an
+    /// environment variable. `binomesh ca job-secret` makes a secret. Every process that has the
+    /// secret is a member.
     #[arg(long, value_name = "FILE|env:NAME", conflicts_with = "credentials")]
     pub(super) job_secret: Option<SecretSource>,
-    /// Which job it is, the same for all its nodes; srun and mpirun set one.
+    /// The name of the job, the same for all its nodes. With srun and mpirun the default is their
+    /// own id of the job.
     #[arg(long, value_name = "ID")]
     pub(super) job_id: Option<String>,
 }
@@ -80,14 +85,14 @@ impl LaunchFlags {
         match self.bootstrap.filter(|_| !is_listed) {
             Some(Bootstrap::Clique) => {
                 return Err(Failure::usage(
-                    "flag --bootstrap: is clique, and there is no list of nodes; give --peers or \
-                     --hostfile, or set `bootstrap` and `peers` in the file",
+                    "flag --bootstrap: is clique, but no list of nodes is given; give --peers or \
+                     --hostfile, or set `bootstrap` and `peers` in the settings file",
                 ));
             }
             Some(Bootstrap::Graph) => {
                 return Err(Failure::usage(
-                    "flag --bootstrap: is graph, which only a file can say; set `bootstrap` and \
-                     `neighbours` there",
+                    "flag --bootstrap: is graph, which only the settings file can choose; set \
+                     `bootstrap` and `neighbours` in the file",
                 ));
             }
             Some(Bootstrap::Tree) | None => {}
@@ -95,7 +100,7 @@ impl LaunchFlags {
         if !is_listed {
             return match self.ordinal {
                 Some(ordinal) => Err(Failure::usage(format!(
-                    "flag --ordinal: is {ordinal}, and there is no list of nodes; give --peers or \
+                    "flag --ordinal: is {ordinal}, but no list of nodes is given; give --peers or \
                      --hostfile"
                 ))),
                 None => Ok(None),
@@ -130,7 +135,7 @@ impl LaunchFlags {
             },
             Shape::Random { .. } => {
                 return Err(Failure::usage(
-                    "flag --shape: is random, which each node would draw for itself; use \
+                    "flag --shape: is random, but each node would draw another tree; give \
                      binomial, binary or flat",
                 ));
             }
@@ -150,9 +155,9 @@ impl LaunchFlags {
             Bootstrap::Clique => vec![("peers", Some(list(&placement.peers)))],
             Bootstrap::Graph => {
                 return Err(Failure::usage(
-                    "`bootstrap` is graph, where each node has a list of its own, and there is one of \
-                     all nodes: use --bootstrap tree or clique, or give no list and set `neighbours` \
-                     in the file",
+                    "`bootstrap` is graph, but the flags give one list for all nodes; give \
+                     --bootstrap tree or clique, or leave out the list and set `neighbours` in \
+                     the settings file",
                 ));
             }
             Bootstrap::Tree => in_tree(placement, shape),
@@ -224,7 +229,7 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
     let failed = |problem: String| {
         let path = path.display();
         Failure::usage(format!(
-            "flag --hostfile: {path} {problem}; name the file that lists the hosts"
+            "flag --hostfile: {path} {problem}; give the file that lists the hosts"
         ))
     };
     let mut text = String::new();
@@ -243,7 +248,7 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
 pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
     match (shape, bootstrap) {
         (Some(shape), Bootstrap::Clique | Bootstrap::Graph) => Err(Failure::usage(format!(
-            "flag --shape: is {shape}, and nodes of --bootstrap {bootstrap} have no deployment \
+            "flag --shape: is {shape}, but nodes of --bootstrap {bootstrap} have no deployment \
              tree; leave out --shape"
         ))),
         (shape, _) => Ok(shape.unwrap_or(Shape::Binomial)),
@@ -266,15 +271,15 @@ fn environment() -> Environment {
 fn own_address(location: &str) -> Result<SocketAddr, Failure> {
     let failed = |problem: String| {
         Failure::failed(format!(
-            "flag --bind-own: this node's own entry is {location}, and {problem}; correct the \
-             list or /etc/hosts, or leave out --bind-own"
+            "flag --bind-own: this node's entry in the list is {location}, but {problem}; correct \
+             the list or /etc/hosts, or leave out --bind-own"
         ))
     };
     let found = location.to_socket_addrs();
     let mut found = found.map_err(|error| failed(error.to_string()))?;
     let is_own = |address: &SocketAddr| std::net::UdpSocket::bind((address.ip(), 0)).is_ok();
     let own = found.find(is_own);
-    own.ok_or_else(|| failed("this host has none of its addresses".to_owned()))
+    own.ok_or_else(|| failed("no address of this entry belongs to this host".to_owned()))
 }
 
 /// The folder for files that nodes without a settings file keep while they run. No other user may
@@ -289,7 +294,8 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     let shown = folder.display().to_string();
     let failed = |problem: String| {
         Failure::failed(format!(
-            "the folder {shown}: {problem}; remove it, or give --state-dir and --admin-socket"
+            "the folder {shown}: {problem}; remove the folder, or give --state-dir and \
+             --admin-socket"
         ))
     };
     match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -302,7 +308,7 @@ fn runtime_folder() -> Result<PathBuf, Failure> {
     let is_ours = found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0;
     match is_ours {
         true => Ok(folder),
-        false => Err(failed("others may use it".to_owned())),
+        false => Err(failed("other users may use the folder".to_owned())),
     }
 }
 
@@ -317,8 +323,8 @@ pub(super) fn name_of(placement: Option<&Placement>, given: Option<&String>) -> 
 pub(super) fn check_stdin(config: &NodeConfig, has_command: bool) -> Result<(), Failure> {
     match has_command && config.watch_stdin {
         true => Err(Failure::usage(
-            "`watch_stdin` reads standard input, which is that of the command; leave out one of \
-             the two",
+            "`watch_stdin` and the command would both read standard input; leave out one of the \
+             two",
         )),
         false => Ok(()),
     }

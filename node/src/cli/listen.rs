@@ -45,7 +45,12 @@ pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
             None => reading.await,
             Some(seconds) => tokio::time::timeout(Duration::from_secs(seconds), reading)
                 .await
-                .unwrap_or_else(|_| Err(Failure::timeout("not enough messages in time"))),
+                .unwrap_or_else(|_| {
+                    Err(Failure::timeout(
+                        "fewer than --count messages arrived in \
+                                                          time; give a larger --timeout-seconds",
+                    ))
+                }),
         }
     };
     tokio::select! {
@@ -92,7 +97,10 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                     && let Err(failure) = bounded(client.reply(&delivery.id, answer)).await
                 {
                     let Failure { message, .. } = failure;
-                    note(format_args!("{} is not answered: {message}", delivery.id));
+                    note(format_args!(
+                        "cannot answer the message {}: {message}",
+                        delivery.id
+                    ));
                 }
                 left = left.map(|left| left - 1);
             }
@@ -104,7 +112,10 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 if output.is_json() {
                     output.line(&missed, |_| "")?;
                 }
-                note(format_args!("{count} messages were not read in time"));
+                note(format_args!(
+                    "{count} messages were lost, since this command did not read \
+                                   them in time"
+                ));
             }
             Some(Ok(SubscriptionEvent::Gap(gap))) => {
                 let line = GapLine { event: "gap", gap };
@@ -122,7 +133,11 @@ async fn read(flags: &SubscribeFlags) -> Result<(), Failure> {
                 })?;
             }
             Some(Err(error)) => return Err(error.into()),
-            None => return Err(Failure::unreachable("the node has stopped")),
+            None => {
+                return Err(Failure::unreachable(
+                    "the node has stopped; start the node again",
+                ));
+            }
         }
     }
     Ok(())
@@ -197,7 +212,9 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
     let Ok(status) = ended else {
         drop(group);
         let seconds = limit.as_secs();
-        return Ok(format!("no end within {seconds} s (--exec-seconds)\n").into_bytes());
+        return Ok(
+            format!("the command did not end within {seconds} s (--exec-seconds)\n").into_bytes(),
+        );
     };
     group.leave();
     let status = status.map_err(failed)?;

@@ -129,7 +129,7 @@ fn whole(text: &str) -> Cow<'_, str> {
     }
     let bytes = text.len();
     Cow::Owned(format!(
-        "{{\"level\":\"WARN\",\"fields\":{{\"message\":\"a line of {bytes} bytes is left out\"}}}}\n"
+        "{{\"level\":\"WARN\",\"fields\":{{\"message\":\"a log line of {bytes} bytes is left out, since it is too long\"}}}}\n"
     ))
 }
 

@@ -25,7 +25,7 @@ impl From<Unwritten> for Failure {
             // The command ends without an error.
             Unwritten::Closed => Self::new(0, ""),
             Unwritten::Failed(error) => Self::failed(format!(
-                "cannot write to standard output: {error}; what is there is not all"
+                "cannot write to standard output: {error}; the output is incomplete"
             )),
         }
     }

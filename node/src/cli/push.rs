@@ -31,7 +31,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     let (source, own, size) = open(&flags.file).await?;
     let Some(name) = flags.name.clone().or(own) else {
         return Err(Failure::usage(
-            "what is standard input to be called? give --name NAME",
+            "data from standard input has no file name; give --name NAME",
         ));
     };
     let mut options = PushOptions::new(name, size);
@@ -80,7 +80,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     bar.finish_and_clear();
     let Some(pushed) = pushed else {
         return Err(Failure::timeout(format!(
-            "the node has said nothing for {} s",
+            "the node gave no sign of life for {} s",
             limit.as_secs()
         )));
     };
@@ -107,7 +107,7 @@ fn report_status(report: &PushReport, may_be_for_none: bool) -> Result<(), Failu
     }
     let (failed, absent) = (report.failed.len(), report.absent.len());
     Err(Failure::failed(format!(
-        "nodes that have not got it: {failed}; absent: {absent}"
+        "the push failed at {failed} nodes, and {absent} expected nodes were absent"
     )))
 }
 
@@ -121,7 +121,8 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
         let input = std::fs::File::from(input.map_err(unreadable)?);
         if input.metadata().map_err(unreadable)?.is_dir() {
             return Err(Failure::usage(
-                "standard input is a folder; pack it first, as in `tar -c FOLDER | binomesh push -`",
+                "standard input is a folder; push an archive of it, as in `tar -c FOLDER | \
+                 binomesh push --name NAME -`",
             ));
         }
         return Ok((Box::new(tokio::fs::File::from_std(input)), None, None));
@@ -129,14 +130,16 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
     let path = file.display();
     let unreadable = |error| {
         Failure::usage(format!(
-            "cannot read {path}: {error}; name a file that can be read, or write into `push -`"
+            "cannot read {path}: {error}; name a file that you may read, or write the data into \
+             `binomesh push --name NAME -`"
         ))
     };
     // Checked first, since opening a pipe would wait for its writer.
     let metadata = tokio::fs::metadata(file).await.map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::usage(format!(
-            "{path} is no file; pack it first, or write it into `push -`, as tar does"
+            "{path} is no file; push an archive of it, as in `tar -c FOLDER | binomesh push \
+             --name NAME -`"
         )));
     }
     let source = tokio::fs::File::open(file).await.map_err(unreadable)?;

@@ -115,7 +115,7 @@ async fn lived(
     let ended = tokio::select! {
         ended = node.stopped() => {
             return outcome(node, ended).and(Err(Failure::failed(
-                "the node ended before its command was started",
+                "the node ended before its command could start",
             )));
         }
         signal = stop.passed_on() => Ok(JobEnd::before_start(signal)),
@@ -125,10 +125,10 @@ async fn lived(
             Ok(mut running) => tokio::select! {
                 ended = running.ended(stop) => ended,
                 ended = node.stopped() => {
-                    tracing::warn!("the node has ended, and the command with it");
+                    tracing::warn!("the node has ended, so its command is ended too");
                     running.end().await;
                     return outcome(node, ended).and(Err(Failure::failed(
-                        "the node ended before its command",
+                        "the node ended before its command ended",
                     )));
                 }
             },
@@ -143,14 +143,14 @@ fn outcome(node: &Node, ended: Ended) -> Result<(), Failure> {
     match ended {
         Ended::Asked => Ok(()),
         Ended::Panicked => Err(Failure::failed(
-            "the node's loop panicked; see the log above",
+            "a bug: the loop of the node panicked; see the log lines above",
         )),
         Ended::Superseded { address } => Err(Failure::superseded(format!(
-            "another process has this identity, at {address}, and is the newer one; \
-             stop one of the two for good, or give one a certificate of its own"
+            "a newer process at {address} has the identity of this node; stop one of the two \
+             processes, or give one a certificate of its own"
         ))),
         Ended::TransportFailed => Err(Failure::failed(format!(
-            "the socket at {} failed; see the log above",
+            "the socket at {} failed; see the log lines above",
             node.address()
         ))),
     }
@@ -164,7 +164,7 @@ async fn receiver(node: &Node, config: &NodeConfig) -> Result<Option<Receiver>, 
     std::fs::create_dir_all(folder).map_err(|error| {
         let folder = folder.display();
         Failure::failed(format!(
-            "cannot make `push_dir` {folder}: {error}; choose another"
+            "cannot create the folder `push_dir`, {folder}: {error}; choose another folder"
         ))
     })?;
     let taking = Receiver::start(node, Into::Folder(folder.clone())).await;
@@ -204,11 +204,16 @@ async fn renew(
             Err(problem) => {
                 match problem {
                     NotRenewed::Refused(error) => {
-                        tracing::error!(error, "credentials not renewed, going on as before");
+                        tracing::error!(
+                            error,
+                            "the credentials could not be renewed; the node \
+                                                continues with the former ones"
+                        );
                     }
                     NotRenewed::MetricsPort(error) => tracing::error!(
                         %error,
-                        "links go by the new credentials, the metrics port by the former ones"
+                        "the links use the new credentials, but the metrics port still uses the \
+                         former ones"
                     ),
                 }
                 pause = if is_job { NEXT_TRY } else { Duration::MAX };
@@ -219,7 +224,7 @@ async fn renew(
 
 /// Why a renewal failed, wholly or in part.
 enum NotRenewed {
-    /// Nothing changed.
+    /// The node keeps its former credentials, for this reason.
     Refused(String),
     /// Links use the new credentials, but the metrics port does not: a bad token must not keep a
     /// new revocation list from the links.
@@ -250,10 +255,10 @@ async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
     tokio::select! {
         left = leaving => {
             if left.is_err() {
-                tracing::warn!("leaving took too long, stopping");
+                tracing::warn!("leaving took too long; the node stops now");
             }
         }
-        signal = stop.signalled() => tracing::warn!(?signal, "stopping at once"),
+        signal = stop.signalled() => tracing::warn!(?signal, "a second signal came while the node was leaving, so the node stops at once"),
     }
     node.shutdown().await;
     node.stopped().await

@@ -16,7 +16,7 @@ use crate::report::NodeReport;
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Logged once each time that the service manager stops taking reports.
-const DEAF: &str = "the service manager cannot be told";
+const DEAF: &str = "the service manager cannot be notified";
 
 /// Report to the service manager, if there is one, as long as the node runs. A node whose loop
 /// hangs answers no question, so the watchdog gets no report.

@@ -19,9 +19,10 @@ const READABLE: u32 = 0o644;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The form is that of Prometheus' file_sd_configs. The same is at /v1/targets of each node's
-metrics port, for http_sd_configs. Listed are the members, those that were lost within a day,
-and the hosts that `expect` names; the label __meta_binomesh_state says which, to relabeling alone.
+    after_help = "The output has the form of file_sd_configs of Prometheus. The metrics port of each node serves
+the same list at /v1/targets, for http_sd_configs. The list has the members, the members that
+were lost within a day, and the hosts that `expect` names. The label __meta_binomesh_state,
+which only relabeling sees, tells them apart.
 
 Examples:
   binomesh targets --admin /run/binomesh/admin.sock
@@ -30,10 +31,11 @@ Examples:
 pub(super) struct TargetsFlags {
     #[command(flatten)]
     target: Target,
-    /// Write them to this file, all at once: whoever reads it never sees a part.
+    /// The file of the targets, which is replaced at once, so that a reader never sees a part of
+    /// it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print them in one line.
+    /// Print the targets in one line.
     #[arg(long, conflicts_with = "out")]
     pub(super) json: bool,
 }
@@ -42,7 +44,7 @@ pub(super) struct TargetsFlags {
 pub(super) async fn targets(flags: &TargetsFlags, mut output: Output) -> Result<(), Failure> {
     let ask = async |client: Client| client.targets().await;
     let mut answers = pin!(answers_as_they_come(clients(&flags.target)?, ask));
-    let mut last = Failure::unreachable("no node answers");
+    let mut last = Failure::unreachable("no node answers; see that the nodes run");
     while let Some((_, answer)) = answers.next().await {
         match answer {
             Ok(found) => return write_targets(&found, flags.out.as_deref(), &mut output),

@@ -50,13 +50,19 @@ pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure
         Ok(Ok(cluster)) => cluster,
         Ok(Err(error @ ClusterError::Silent { .. })) => return Err(Failure::timeout(error)),
         Ok(Err(error)) => return Err(Failure::failed(error)),
-        Err(_) => return Err(Failure::timeout("the processes did not listen in time")),
+        Err(_) => {
+            return Err(Failure::timeout(
+                "the nodes did not listen in time; give a larger \
+                                               --timeout-seconds",
+            ));
+        }
     };
     let outcome = tokio::select! {
         outcome = present(&cluster, &flags, &mut output, started, limit) => outcome,
         reason = &mut stop => {
             if reason == ORPHANED {
-                note(format_args!("stopping: {ORPHANED}; with --outlive-parent the nodes go on"));
+                note(format_args!("the nodes are stopped, since {ORPHANED}; with --outlive-parent \
+                                   they continue"));
             }
             tracing::info!(reason, "stopping");
             Ok(())
@@ -73,7 +79,8 @@ pub(super) async fn up(flags: UpFlags, mut output: Output) -> Result<(), Failure
 fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     if flags.demo && flags.grace_seconds.is_some_and(|seconds| seconds != 0) {
         return Err(Failure::usage(
-            "--demo shows ranks compacted at once; leave out --grace-seconds",
+            "--demo needs a grace of 0 s, so that ranks are compacted at once; leave out \
+             --grace-seconds",
         ));
     }
     let mut config = ClusterConfig::new(flags.nodes);
@@ -91,7 +98,7 @@ fn supported(flags: &UpFlags) -> Result<ClusterConfig, Failure> {
     };
     if flags.demo && config.nodes < FEWEST {
         return Err(Failure::usage(format!(
-            "--demo kills three nodes and needs at least {FEWEST}; use --nodes {FEWEST}"
+            "--demo kills three nodes and needs at least {FEWEST}; give --nodes {FEWEST} or more"
         )));
     }
     config.profile = flags.profile;
@@ -115,11 +122,11 @@ fn lists(flags: &UpFlags) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let is_graph = flags.bootstrap == Bootstrap::Graph;
     match &flags.graph {
         None if is_graph => Err(Failure::usage(
-            "--bootstrap graph needs to know which: give --graph, such as --graph mesh:4x4",
+            "--bootstrap graph needs a graph: give --graph, such as --graph mesh:4x4",
         )),
         None => Ok(None),
         Some(_) if !is_graph => Err(Failure::usage(
-            "--graph is of --bootstrap graph: add it, or leave out --graph",
+            "--graph is only for --bootstrap graph: add --bootstrap graph, or leave out --graph",
         )),
         Some(graph) => {
             let failed = |problem: String| Failure::usage(format!("--graph: {problem}"));
@@ -190,7 +197,10 @@ async fn present(
 /// command ends with its reader.
 fn written_status(written: Result<(), Unwritten>) -> Result<(), Failure> {
     if matches!(written, Err(Unwritten::Closed)) {
-        note("nobody reads standard output any more: the nodes are stopped; send it to a file");
+        note(
+            "the reader of standard output has closed it, so the nodes are stopped; write the \
+              output to a file instead",
+        );
     }
     Ok(written?)
 }
@@ -206,7 +216,9 @@ async fn watch(cluster: &Cluster) -> Result<(), Failure> {
         }
         known = live;
     }
-    Err(Failure::failed("every node has ended"))
+    Err(Failure::failed(
+        "every node has ended; see the logs of the nodes",
+    ))
 }
 
 fn described(event: &Event) -> String {
@@ -289,7 +301,7 @@ impl From<DemoError> for Failure {
 }
 
 /// The reason for stopping when the process that started this one has ended.
-const ORPHANED: &str = "the process that started it has ended";
+const ORPHANED: &str = "the process that started this command has ended";
 
 /// Completes when a signal asks this process to stop, or when its parent process has ended, unless
 /// it outlives its parent. A signal after that ends the process at once.

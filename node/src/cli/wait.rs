@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It is there when a node that is asked is ready and counts so many. Status 4: not in time.
+    after_help = "The wait ends when one of the asked nodes is ready and counts this number of members.
+Exit status 4: not in time.
 
 Examples:
   binomesh wait --members 16 --timeout-seconds 30 --admin /run/binomesh/admin.sock
@@ -28,13 +29,13 @@ Examples:
 pub(super) struct WaitFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// How many members.
+    /// The number of members.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) members: u32,
-    /// Give up after so long.
+    /// Give up after this time.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) timeout_seconds: u64,
-    /// Print the node's status as JSON.
+    /// Print the status of the node as JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -65,7 +66,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
         }
         if now() + PAUSE >= until {
             return Err(Failure::timeout(format!(
-                "not {} members after {} s: {why}",
+                "the overlay did not have {} members after {} s: {why}",
                 flags.members, flags.timeout_seconds
             )));
         }

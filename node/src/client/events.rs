@@ -85,7 +85,9 @@ impl Events {
             };
             let data = frame.data_ref().map(|data| data.as_ref());
             if !self.blocks.take(data.unwrap_or_default()) {
-                return Some(Err(self.garbled("an event is too long".to_owned())));
+                return Some(Err(
+                    self.garbled("an event is longer than this client accepts".to_owned())
+                ));
             }
         }
     }

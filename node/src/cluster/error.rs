@@ -21,8 +21,7 @@ pub enum ClusterError {
     },
     /// There is no cluster in this folder.
     #[error(
-        "cannot read {path}: {source}; --cluster wants the folder that `binomesh up` prints, \
-         while it runs",
+        "cannot read {path}: {source}; give --cluster the folder that a running `binomesh up` has printed",
         path = .path.display()
     )]
     NoCluster {
@@ -35,7 +34,7 @@ pub enum ClusterError {
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// A process ended before it listened.
-    #[error("{node} ended before it listened; the end of its log:\n{log}")]
+    #[error("{node} ended before it listened on its port; the last lines of its log:\n{log}")]
     Ended {
         /// The name of the node.
         node: String,
@@ -43,7 +42,9 @@ pub enum ClusterError {
         log: String,
     },
     /// A process did not listen in time.
-    #[error("{node} does not listen after {seconds} s; the end of its log:\n{log}")]
+    #[error(
+        "{node} did not listen on its port within {seconds} s; the last lines of its log:\n{log}"
+    )]
     Silent {
         /// The name of the node.
         node: String,

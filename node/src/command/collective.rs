@@ -112,10 +112,10 @@ pub enum CollectiveError {
     #[error(transparent)]
     Call(#[from] CallError),
     /// The root, or the receiver of a part, is not among the members.
-    #[error("{0} is not among the listed members")]
+    #[error("{0} is not in the list of members")]
     NoMember(String),
     /// The call lists no members, and this node does not know all members of its epoch yet.
-    #[error("no members are listed, and this node does not know the members of its epoch yet")]
+    #[error("the call lists no members, and this node does not know the members of its epoch yet")]
     NotReady,
     /// The values cannot be combined.
     #[error(transparent)]
@@ -131,18 +131,21 @@ impl CollectiveError {
         match self {
             Self::Name(_) => "choose another name",
             Self::Call(CallError::Differs(_)) => {
-                "call as the others do, or use another name or generation"
+                "use the same parameters at all members, or another name or generation"
             }
-            Self::Call(CallError::TooOld(_)) => "call with a greater generation",
-            Self::Call(CallError::Busy) => "await earlier outcomes first",
-            Self::Call(CallError::TooLarge { .. }) => "come with shorter values",
-            Self::Call(CallError::TooManyNames) => "use a known name with a greater generation",
+            Self::Call(CallError::TooOld(_)) => "call with a greater generation number",
+            Self::Call(CallError::Busy) => "wait for the outcomes of earlier calls",
+            Self::Call(CallError::TooLarge { .. }) => "call with shorter values",
+            Self::Call(CallError::TooManyNames) => {
+                "use the name of an earlier collective with a \
+                                                    greater generation"
+            }
             Self::Call(CallError::Terms(_)) => {
-                "correct the list of members, or what is wanted of it"
+                "correct the list of members, the root, or the number of survivors"
             }
             Self::Call(_) | Self::NoMember(_) => "correct the list of members",
-            Self::NotReady => "list the members, or wait for `ready`",
-            Self::Reduce(_) => "come with values of equal length, in whole numbers of 8 bytes",
+            Self::NotReady => "list the members in the call, or wait until the node is ready",
+            Self::Reduce(_) => "call with values of equal length that are multiples of 8 bytes",
             Self::Stopped => "start the node again",
         }
     }

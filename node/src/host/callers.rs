@@ -27,7 +27,7 @@ const NOTICE: Duration = Duration::from_secs(10);
 /// The most members that one such line names.
 const NAMED_MAX: usize = 64;
 
-/// The callers that wait.
+/// The callers that wait for outcomes of collective operations.
 #[derive(Default)]
 pub(super) struct Callers {
     next: u64,
@@ -285,7 +285,7 @@ impl Host {
             arrived = view.arrived_count,
             members = view.members_count,
             missing = missing.join(", "),
-            "a collective waits for members that have not come"
+            "a collective still waits for members that have not called it"
         );
     }
 
@@ -322,7 +322,8 @@ impl Host {
         if let Err(error) = self.votes.record(key) {
             tracing::error!(
                 %error,
-                "votes of collectives cannot be recorded; this node votes no more until it is started again"
+                "votes of collectives cannot be recorded; this node does not vote until it is \
+                 started again"
             );
             catalogue::VOTES_UNRECORDED.get().increment(1);
             self.peer.stop_voting();

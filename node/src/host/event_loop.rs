@@ -49,7 +49,7 @@ pub enum StartError {
     Votes(#[from] crate::votes::VotesError),
     /// The address cannot be bound.
     #[error(
-        "cannot bind {address}: {source}; choose another `bind` or --port, or stop what holds it"
+        "cannot bind {address}: {source}; choose another address or port, or stop the program that uses this one"
     )]
     Bind {
         /// The configured address.
@@ -59,7 +59,7 @@ pub enum StartError {
     },
     /// The certificate's key cannot sign.
     #[error(
-        "cannot sign as `signatures` asks: {0}; set it to \"off\", or issue another certificate"
+        "cannot sign messages as the setting `signatures` asks: {0}; set `signatures` to \"off\", or issue another certificate"
     )]
     Signing(#[from] NotaryError),
     /// The transport refused its settings.

@@ -60,7 +60,8 @@ impl Host {
         }
         let former = self.state.boot;
         if let Err(error) = self.state.raise(newest.saturating_add(1)) {
-            tracing::error!(%error, newest, "a newer life of this node is known, and this one cannot be raised above it");
+            tracing::error!(%error, newest, "the cluster knows a newer life of this node, and \
+                                             this process cannot take a newer one");
             return;
         }
         if self.life.is_member {
@@ -70,7 +71,7 @@ impl Host {
             former,
             newest,
             boot = self.state.boot,
-            "a newer life of this node is known; going on as a new one"
+            "the cluster knew a newer life of this node, so the node has begun a still newer one"
         );
         catalogue::LIVES_BEGUN.get().increment(1);
         self.begin_life();
@@ -81,7 +82,7 @@ impl Host {
         tracing::error!(
             here = %self.address,
             there = %address,
-            "another process has this identity and is the newer one; this one ends"
+            "a newer process has the identity of this node, so this process ends"
         );
         self.ends = Some(Ended::Superseded { address });
     }

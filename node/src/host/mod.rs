@@ -385,7 +385,8 @@ impl Host {
             return;
         }
         let remedy = reason.remedy();
-        tracing::warn!(peer = %seed, %reason, remedy, "cannot be dialled, trying on");
+        tracing::warn!(peer = %seed, %reason, remedy, "a peer cannot be reached; the node keeps \
+                                                       trying");
         self.dial_failures.insert(peer, reason);
     }
 
@@ -393,7 +394,7 @@ impl Host {
     fn count_refused(&mut self, peer: PeerId, reason: &'static str, refused: &dyn Display) {
         catalogue::MESSAGES_REFUSED.with([reason]).increment(1);
         if self.refusals.is_news(peer, reason) {
-            tracing::warn!(peer = %self.name_of(peer), %refused, "message refused; told once");
+            tracing::warn!(peer = %self.name_of(peer), %refused, "a message of a peer was refused; this line comes once per peer and reason");
         }
     }
 

@@ -21,9 +21,11 @@ const _: () = assert!(
 /// Why the signature of a copy is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unproven {
-    #[error("it is not signed by its origin, and the setting `signatures` requires that")]
+    #[error(
+        "the message is not signed by its origin, but the setting `signatures` requires a signature"
+    )]
     Unsigned,
-    #[error("in the name of {0}: {1}")]
+    #[error("the message names {0} as its origin, but {1}")]
     Forged(PeerId, Forged),
 }
 
@@ -54,7 +56,10 @@ impl Host {
     pub(super) fn feed_goodbye(&mut self) {
         let proof = self.notary.sign_goodbye(self.state.boot);
         if proof.is_none() {
-            tracing::warn!("the key does not sign this node's goodbye; others will call it down");
+            tracing::warn!(
+                "the key cannot sign the goodbye of this node, so the others will take \
+                            the node for dead"
+            );
         }
         let proof = proof.map(|proof| proof.to_vec());
         self.feed(Input::Leave { proof });
@@ -118,7 +123,7 @@ pub(super) fn signed(
         .and_then(|digest| notary.sign(&digest));
     bytes.and_then(Signature::new).ok_or_else(|| {
         catalogue::SIGNATURES_FAILED.get().increment(1);
-        tracing::error!("the key does not sign");
+        tracing::error!("the key of this node cannot sign messages");
         SigningFailed
     })
 }

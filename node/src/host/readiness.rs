@@ -58,7 +58,7 @@ impl Host {
             }
             Island::Unmet => {
                 let root = self.name_of(overlay.tree().root().id);
-                format!("{island} by its root, {root}")
+                format!("{island}; its root is {root}")
             }
             Island::Deserted => {
                 let count = self.peer.lost_count();
@@ -80,7 +80,7 @@ impl Host {
             let id = id_of(&self.trust_domain, &contact.name);
             let refusal = self.dial_failures.get(&id).map(ToString::to_string);
             let otherwise = match self.boots.contains_key(&id) {
-                true => "linked, not in this overlay",
+                true => "linked, but not in the same overlay",
                 false => "no answer yet",
             };
             format!("{contact} ({})", refusal.as_deref().unwrap_or(otherwise))
@@ -128,6 +128,6 @@ impl Host {
         self.unreadiness.is_logged = true;
         catalogue::UNREADY.get().increment(1);
         let reason = self.unready();
-        tracing::warn!(reason, "not ready, trying on");
+        tracing::warn!(reason, "the node is not ready; it keeps trying");
     }
 }

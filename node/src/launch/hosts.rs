@@ -16,14 +16,14 @@ pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
         (Some(_), Some(_)) => {
             return Err(wrong(
                 PEERS,
-                "is given beside --hostfile",
-                "give one of the two",
+                "is given together with --hostfile",
+                "give only one of the two",
             ));
         }
         (None, Some(hosts)) => (PEERS, hosts),
         (Some(text), None) => (HOSTFILE, peers::of_file(text)?),
         (None, None) => {
-            let problem = format!("is {ordinal}, and there is no list of nodes");
+            let problem = format!("is {ordinal}, but no list of nodes is given");
             let remedy = "give --peers, such as 'c[001-128]', or 'node-{}.mesh.svc:7400' with \
                           --size";
             return Err(wrong(ORDINAL, problem, remedy));
@@ -46,7 +46,7 @@ pub(super) fn place(
     request: &Request,
     list: &str,
 ) -> Result<Placement, ConfigError> {
-    let instead = "; the list is in --launch";
+    let instead = ", since --launch gives the list";
     refuse("peers", request.peers.is_some(), "--launch hosts", instead)?;
     refuse(
         "hostfile",
@@ -73,7 +73,8 @@ pub(super) fn place(
 /// The position of this host in the list. A full name matches its own first part, if only one entry
 /// matches.
 fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
-    let remedy = "give --ordinal, or write this host's name in the list as `hostname` says it";
+    let remedy = "give --ordinal, or write the name of this host in the list as `hostname` prints \
+                  it";
     let name = host_name(environment, remedy)?;
     // Two full names must be equal, and so must addresses.
     let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
@@ -98,7 +99,7 @@ fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
         [only] => return Ok(u32::try_from(*only).unwrap_or(u32::MAX)),
         [] => format!("is {name:?}, which is not in the list of --launch"),
         _ => format!(
-            "is {name:?}, which is {} times in the list of --launch",
+            "is {name:?}, which the list of --launch has {} times",
             found.len()
         ),
     };

@@ -4,8 +4,8 @@ use super::peers::{self, PEERS};
 use super::{Environment, HOST, Placement, Request, host_name, refuse, wrong};
 use crate::config::ConfigError;
 
-const EXAMPLE: &str =
-    "run it as a StatefulSet, whose pods are called mesh-0, mesh-1 and so on, or give --ordinal";
+const EXAMPLE: &str = "run the node in a StatefulSet, whose pods are called mesh-0, mesh-1 and so on, or give \
+     --ordinal";
 
 /// The place of this pod among the hosts of `--peers`: those of a list, or of a template such as
 /// `mesh-{}.mesh:7400`, in which `{}` stands for each ordinal.
@@ -17,7 +17,7 @@ pub(super) fn place(
         "hostfile",
         request.hostfile.is_some(),
         "Kubernetes",
-        "; give --peers",
+        ", and give --peers",
     )?;
     let (from, ordinal) = match request.ordinal {
         Some(ordinal) => ("flag --ordinal", ordinal),
@@ -26,9 +26,9 @@ pub(super) fn place(
     let Some(hosts) = peers::of_flag(request)? else {
         return Err(wrong(
             PEERS,
-            "is not given, and Kubernetes does not say what the service is called",
-            "give the pods' names below the headless service, such as --peers \
-             'mesh-{}.mesh:7400', and --size with the number of replicas",
+            "is not given, and Kubernetes does not tell a pod the name of its service",
+            "give --size with the number of replicas, and --peers with the names of the pods in \
+             the headless service, such as 'mesh-{}.mesh:7400'",
         ));
     };
     peers::placed(
@@ -50,7 +50,10 @@ fn ordinal(host: &str) -> Result<u32, ConfigError> {
         Some(Ok(ordinal)) => Ok(ordinal),
         _ => Err(wrong(
             HOST,
-            format!("is {host:?}, which does not end with - and an ordinal"),
+            format!(
+                "is {host:?}; expected a name that ends with a hyphen and an ordinal, such as \
+                     mesh-0"
+            ),
             EXAMPLE,
         )),
     }

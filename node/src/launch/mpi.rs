@@ -7,7 +7,7 @@ use crate::config::ConfigError;
 const RANK: &str = "OMPI_COMM_WORLD_RANK";
 const SIZE: &str = "OMPI_COMM_WORLD_SIZE";
 const LOCAL: &str = "OMPI_COMM_WORLD_LOCAL_RANK";
-const START: &str = "start it with mpirun of Open MPI, which sets it";
+const START: &str = "start the node with mpirun of Open MPI, which sets this variable";
 
 /// The place of a process of Open MPI. It is told its rank, but not where the others run. So the
 /// list from which `mpirun` placed them is read, in the way in which `mpirun` reads it by default.
@@ -24,7 +24,7 @@ pub(super) fn place(
     );
     let variable = |name: &str| format!("environment variable {name}");
     if rank >= size || size > NODES_MAX {
-        let problem = format!("is {size}, and {RANK} is {rank}");
+        let problem = format!("is {size}, but {RANK} is {rank}");
         let remedy = format!("start at most {NODES_MAX} processes with one mpirun");
         return Err(wrong(&variable(SIZE), problem, remedy));
     }
@@ -32,8 +32,8 @@ pub(super) fn place(
         (Some(_), Some(_)) => {
             return Err(wrong(
                 PEERS,
-                "is given beside --hostfile",
-                "give one of the two",
+                "is given together with --hostfile",
+                "give only one of the two",
             ));
         }
         (Some(text), None) => (HOSTFILE, peers::of_file(text)?),
@@ -44,8 +44,8 @@ pub(super) fn place(
         (None, None) => {
             return Err(wrong(
                 PEERS,
-                "is not given, and Open MPI does not say where the other processes run",
-                "give --hostfile with the file that mpirun has, or --peers with its hosts",
+                "is not given, and Open MPI does not tell a process where the others run",
+                "give --hostfile with the host file of mpirun, or --peers with its hosts",
             ));
         }
     };
@@ -61,12 +61,12 @@ pub(super) fn place(
     )?;
     if placement.local != local {
         let problem = format!(
-            "is {local}, and the list in {origin} makes rank {rank} number {} at its host, {}",
+            "is {local}, but by the list in {origin} rank {rank} is process {} of host {}",
             placement.local,
             placement.me().address.host()
         );
-        let remedy = "list the hosts as mpirun fills them (mpirun --map-by slot), or one entry \
-                      for each rank in --peers";
+        let remedy = "list the hosts in the order in which mpirun fills them (mpirun --map-by \
+                      slot), or give --peers one entry for each rank";
         return Err(wrong(&variable(LOCAL), problem, remedy));
     }
     Ok(placement)
@@ -87,7 +87,7 @@ fn filled(origin: &str, mut hosts: Vec<Host>, size: u32) -> Result<Vec<Host>, Co
     }
     let has_slots = hosts.iter().any(|host| host.slots != 1);
     if has_slots || !size.is_multiple_of(count) {
-        let problem = format!("has room for {total} processes, and {SIZE} is {size}");
+        let problem = format!("has slots for {total} processes, but {SIZE} is {size}");
         let remedy = "list as many slots as mpirun starts processes";
         return Err(wrong(origin, problem, remedy));
     }

@@ -44,7 +44,9 @@ impl Host {
         };
         let location = location.map_err(|error| error.to_string())?;
         if location.port() == 0 {
-            return Err(format!("{rest:?} has port 0"));
+            return Err(format!(
+                "{rest:?} has the port 0; expected a port from 1 to 65535"
+            ));
         }
         Ok(Self {
             host: location.host(),
@@ -89,13 +91,13 @@ pub(super) fn of_text(
         false => host_list::expand(text, NODES_MAX as usize).map_err(invalid)?,
     };
     if texts.is_empty() {
-        return Err(invalid("it names nobody".to_owned()));
+        return Err(invalid("the list names no node".to_owned()));
     }
     let count = texts.len();
     if let Some(size) = size.filter(|size| *size as usize != count) {
         return Err(wrong(
             "flag --size",
-            format!("is {size}, and the list has {count} entries"),
+            format!("is {size}, but the list has {count} entries"),
             "leave out --size, which is for a list with {}",
         ));
     }
@@ -105,19 +107,19 @@ pub(super) fn of_text(
 
 fn of_template(origin: &str, text: &str, size: Option<u32>) -> Result<Vec<String>, ConfigError> {
     let Some(size) = size else {
-        let problem = format!("is {text:?}, whose {{}} stands for the ordinals");
+        let problem = format!("is {text:?}, in which {{}} stands for the ordinals");
         return Err(wrong(
             origin,
             problem,
-            "say with --size how many nodes there are",
+            "give the number of nodes with --size",
         ));
     };
     if !(1..=NODES_MAX).contains(&size) {
-        let remedy = format!("expected 1 to {NODES_MAX}");
+        let remedy = format!("expected 1 to {NODES_MAX} nodes");
         return Err(wrong("flag --size", format!("is {size}"), remedy));
     }
     if text.contains(',') {
-        let problem = format!("is {text:?}: a list with {{}} has one entry");
+        let problem = format!("is {text:?}, but a list with {{}} has only one entry");
         return Err(wrong(
             origin,
             problem,
@@ -125,7 +127,7 @@ fn of_template(origin: &str, text: &str, size: Option<u32>) -> Result<Vec<String
         ));
     }
     if text.len() > host_list::BYTES_MAX {
-        let problem = format!("is a list with {{}} of {} bytes", text.len());
+        let problem = format!("is a list with {{}} that has {} bytes", text.len());
         let remedy = format!("write one entry of at most {} bytes", host_list::BYTES_MAX);
         return Err(wrong(origin, problem, remedy));
     }
@@ -152,12 +154,18 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
                 Some(Ok(slots @ 1..=NODES_MAX)) => host.slots = slots,
                 // This limits how far `mpirun` may overload the host, and does not matter here.
                 None if word.starts_with("max_slots=") || word.starts_with("max-slots=") => {}
-                _ => return Err(invalid(format!("{word:?} is no number of slots"))),
+                _ => {
+                    return Err(invalid(format!(
+                        "{word:?} is no number of slots, such as slots=4"
+                    )));
+                }
             }
         }
         total = total.saturating_add(host.slots);
         if total > NODES_MAX {
-            return Err(invalid(format!("there are more than {NODES_MAX} nodes")));
+            return Err(invalid(format!(
+                "the file lists more than {NODES_MAX} nodes"
+            )));
         }
         hosts.push(host);
     }
@@ -165,7 +173,7 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
         true => Err(wrong(
             HOSTFILE,
             "names no host",
-            "write a host a line, such as `c001 slots=4`",
+            "write one host per line, such as `c001 slots=4`",
         )),
         false => Ok(hosts),
     }
@@ -199,8 +207,8 @@ pub(super) fn placed(
     }
     let Some(local) = locals.get(ordinal as usize).copied() else {
         let (count, last) = (peers.len(), peers.len().saturating_sub(1));
-        let problem = format!("is {ordinal}, and the list in {origin} has {count} nodes");
-        let remedy = format!("give one from 0 to {last}, or a longer list");
+        let problem = format!("is {ordinal}, but the list in {origin} has {count} nodes");
+        let remedy = format!("give an ordinal from 0 to {last}, or a longer list");
         return Err(wrong(from, problem, remedy));
     };
     check_distinct(origin, &peers)?;
@@ -221,7 +229,7 @@ fn seed(origin: &str, host: &Host, local: u32, index: u32, port: u16) -> Result<
     let whole = u32::from(first) + number;
     let port = u16::try_from(whole).map_err(|_| {
         let problem = format!(
-            "gives node {number} at {} port {whole}, and the greatest is 65535",
+            "gives node {number} at {} the port {whole}, but the greatest port is 65535",
             host.host
         );
         let from = match host.port {
@@ -245,14 +253,14 @@ fn check_distinct(origin: &str, peers: &[Seed]) -> Result<(), ConfigError> {
         let by_name = names.insert(&peer.name, ordinal);
         let by_place = places.insert(&peer.address, ordinal);
         let twice = match (by_name, by_place) {
-            (Some(before), _) => Some((before, format!("the name {:?}", peer.name))),
-            (None, Some(before)) => Some((before, format!("the location {}", peer.address))),
+            (Some(before), _) => Some((before, format!("name {:?}", peer.name))),
+            (None, Some(before)) => Some((before, format!("location {}", peer.address))),
             (None, None) => None,
         };
         if let Some((before, what)) = twice {
             return Err(wrong(
                 origin,
-                format!("gives ordinals {before} and {ordinal} {what}"),
+                format!("gives the ordinals {before} and {ordinal} the same {what}"),
                 "list each node once, with a name (name@host) or a port of its own",
             ));
         }

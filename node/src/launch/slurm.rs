@@ -9,7 +9,8 @@ const NODELIST: &str = "SLURM_STEP_NODELIST";
 const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
 const NODE: &str = "SLURM_NODEID";
 const LOCAL: &str = "SLURM_LOCALID";
-const START: &str = "start it with srun, which sets it, rather than in the batch script itself";
+const START: &str = "start the node with srun, which sets this variable, rather than in the batch \
+                     script itself";
 
 /// The place of a task of a step. Nodes are in the order of the step's hosts, and at each host in
 /// the order of its tasks. Slurm numbers tasks across hosts in several ways, none of which matters
@@ -54,11 +55,11 @@ pub(super) fn place(
         hosts.push(host);
     }
     let Some(slots) = counts.get(node as usize).copied() else {
-        let problem = format!("is {node}, and {NODELIST} has {} hosts", names.len());
+        let problem = format!("is {node}, but {NODELIST} has {} hosts", names.len());
         return Err(wrong(&named(NODE), problem, START));
     };
     if local >= slots {
-        let problem = format!("is {local}, and {TASKS} says that the host runs {slots} tasks");
+        let problem = format!("is {local}, but by {TASKS} the host runs {slots} tasks");
         return Err(wrong(&named(LOCAL), problem, START));
     }
     let before = counts.iter().take(node as usize).sum::<u32>();
@@ -88,7 +89,7 @@ fn counts(text: &str, hosts: usize) -> Result<Vec<u32>, String> {
         };
         let parsed = (count.trim().parse::<u32>(), times.parse::<u32>());
         let (Ok(count @ 1..), Ok(times @ 1..)) = parsed else {
-            return Err(format!("{part:?} is no count"));
+            return Err(format!("{part:?} is no count of tasks"));
         };
         total = total.saturating_add(count.saturating_mul(times));
         if total > NODES_MAX {
@@ -99,7 +100,7 @@ fn counts(text: &str, hosts: usize) -> Result<Vec<u32>, String> {
     match counts.len() == hosts {
         true => Ok(counts),
         false => Err(format!(
-            "it has counts for {} hosts, and {NODELIST} has {hosts}",
+            "it has counts for {} hosts, but {NODELIST} has {hosts}",
             counts.len()
         )),
     }

@@ -286,7 +286,7 @@ pub(super) struct OutgoingLetter<I> {
     letter: Letter<I>,
 }
 
-/// Messages and their receivers.
+/// Messages of collectives, and the members that get them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Letter<I> {
     to: Vec<I>,

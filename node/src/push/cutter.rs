@@ -125,7 +125,7 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
         let came = self.at + (self.buffer.len() - self.head_bytes) as u64;
         match self.head.size {
             Some(size) if came < size => {
-                let short = format!("it ends after {came} of {size} bytes");
+                let short = format!("the file ended after {came} of {size} bytes");
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, short))
             }
             _ => Ok(()),

@@ -128,7 +128,9 @@ impl Incoming {
         let end = at.checked_add(bytes.len() as u64);
         let most = self.size.unwrap_or(u64::MAX);
         let Some(end) = end.filter(|end| *end <= most) else {
-            return Err(format!("a piece at {at} goes beyond the {most} bytes"));
+            return Err(format!(
+                "a piece at byte {at} goes beyond the length of {most} bytes"
+            ));
         };
         // An empty piece is a sign of life.
         if bytes.is_empty() {
@@ -140,7 +142,7 @@ impl Incoming {
             || before.is_some_and(|(_, (until, _))| *until > at)
             || self.ahead.range(at..end).next().is_some();
         if is_again {
-            return Err(format!("a piece at {at} came twice"));
+            return Err(format!("a piece at byte {at} came twice"));
         }
         if let Sink::File { file, place } = &mut self.sink {
             let written = file.seek(SeekFrom::Start(at));
@@ -164,7 +166,7 @@ impl Incoming {
         };
         let held = self.ahead_bytes.saturating_add(kept.len());
         if self.ahead.len() >= STRETCHES_MAX || held > AHEAD_MAX {
-            return Err("too many pieces out of order".to_owned());
+            return Err("too many pieces came out of order".to_owned());
         }
         self.ahead_bytes = held;
         self.ahead.insert(at, (end, kept));
@@ -228,13 +230,16 @@ impl Incoming {
         if self.hashed < size {
             let ahead = self.ahead.iter().map(|(start, (end, _))| end - start);
             let came: u64 = self.hashed + ahead.sum::<u64>();
-            return Err(format!("only {came} of {size} bytes came"));
+            return Err(format!("only {came} of {size} bytes arrived"));
         }
         if self.hashed > size || self.size.is_some_and(|said| said != size) {
-            return Err("pieces contradict each other".to_owned());
+            return Err("the pieces of the file contradict each other".to_owned());
         }
         if self.hasher.finalize() != hash {
-            return Err("its BLAKE3 hash is not that of what was sent".to_owned());
+            return Err(
+                "the BLAKE3 hash of the stored file differs from the hash of the sent file"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

@@ -73,6 +73,6 @@ impl PieceAnswer {
 
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let parsed = postcard::from_bytes(bytes);
-        parsed.unwrap_or_else(|_| Self::failed("an answer that is not understood"))
+        parsed.unwrap_or_else(|_| Self::failed("the answer of the receiver is malformed"))
     }
 }

@@ -39,7 +39,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(120);
 /// The destination of pushed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Into {
-    /// Into this folder.
+    /// Files are stored in this folder.
     Folder(PathBuf),
     /// Nowhere: files are checked and dropped. For measurements.
     Nowhere,
@@ -81,7 +81,7 @@ impl Receiver {
         if let Target::Folder(folder) = &target
             && let Err(error) = sweep(folder)
         {
-            tracing::warn!(folder = %folder.display(), %error, "not swept");
+            tracing::warn!(folder = %folder.display(), %error, "the folder could not be cleared of interrupted pushes");
         }
         let (answers, due) = mpsc::unbounded_channel();
         let desk = Desk {
@@ -196,7 +196,7 @@ impl Desk {
                     let silent = open.filter(|(_, (_, last))| *last + SILENCE <= now);
                     let silent: Vec<Key> = silent.map(|(key, _)| *key).collect();
                     for key in silent {
-                        self.fail(key, "nothing came for long".to_owned());
+                        self.fail(key, "no piece of the file came for too long".to_owned());
                     }
                 }
             }
@@ -209,11 +209,16 @@ impl Desk {
         tracing::warn!(
             count,
             files,
-            "pieces were lost: the disk is slower than the network"
+            "pieces of pushed files were lost, since the disk is slower than the network"
         );
         let all: Vec<Key> = self.open.keys().copied().collect();
         for key in all {
-            self.fail(key, "pieces were lost here: it is too slow".to_owned());
+            self.fail(
+                key,
+                "pieces of the file were lost here, since the disk is slower than the \
+                            network"
+                    .to_owned(),
+            );
         }
     }
 
@@ -252,7 +257,7 @@ impl Desk {
             ..
         } = message;
         let Some((head, bytes)) = Head::split(&payload) else {
-            tracing::warn!(origin = %origin_name, "a piece that is not understood");
+            tracing::warn!(origin = %origin_name, "a malformed piece of a pushed file was ignored");
             return;
         };
         let key = (id.origin, id.boot, head.push);
@@ -280,7 +285,7 @@ impl Desk {
             if incoming.is(head.size, head.replace) {
                 return Ok(incoming);
             }
-            let reason = "pieces contradict each other";
+            let reason = "the pieces of the file contradict each other";
             incoming.give_up(reason);
             return Err(reason.to_owned());
         }
@@ -290,21 +295,22 @@ impl Desk {
         let others = self.open.keys();
         let of_origin = others.filter(|(origin, ..)| *origin == key.0).count();
         if self.open.len() >= PUSHES_MAX || of_origin >= PUSHES_EACH {
-            return Err("too many other files come at the same time".to_owned());
+            return Err("too many other files are being pushed at the same time".to_owned());
         }
         check_file_name(&head.name).map_err(|error| error.to_string())?;
         let sink = match &self.target {
             Target::Nowhere => Sink::Nowhere,
             Target::Folder(folder) => Sink::file(folder, &head.name, head.replace)?,
             Target::Readers(_) if began_before(head) => {
-                return Err("it had begun before this node took it".to_owned());
+                return Err("the push had begun before this node could take it".to_owned());
             }
             Target::Readers(readers) => {
                 let answers = self.answers.clone();
                 let name = begun.origin_name;
                 let (feed, reader) = stream(&head.name, head.size, key.0, name, answers);
                 let offered = readers.try_send(reader);
-                offered.map_err(|_| "its application takes no more streams".to_owned())?;
+                offered
+                    .map_err(|_| "the application of the node takes no more streams".to_owned())?;
                 Sink::Reader(feed)
             }
         };
@@ -350,7 +356,7 @@ impl Desk {
             Err(reason) => {
                 self.node.push_counts().pieces_refused.increment(1);
                 if self.why_failed(key).is_none() {
-                    tracing::warn!(name = head.name, reason, "what is pushed is not taken");
+                    tracing::warn!(name = head.name, reason, "a pushed file is refused");
                 }
                 Some(self.refuse(key, reason))
             }
@@ -394,7 +400,7 @@ impl Desk {
 
     async fn answer(&self, to: PacketId<PeerId>, answer: &PieceAnswer) {
         if let Err(error) = self.node.reply(to, answer.bytes()).await {
-            tracing::warn!(%error, "a push is not answered");
+            tracing::warn!(%error, "a push could not be answered");
         }
     }
 }

@@ -39,7 +39,7 @@ pub enum PushError {
     #[error(transparent)]
     Name(#[from] InvalidFileName),
     /// The source cannot be read, or is shorter than the declared length.
-    #[error("cannot read what is to be pushed: {0}")]
+    #[error("cannot read the data to push: {0}")]
     Read(#[from] io::Error),
     /// A piece could not be sent.
     #[error("cannot send: {0}")]
@@ -304,7 +304,7 @@ impl<'a> Push<'a> {
             // The piece went to no member.
             Err(SendError::UnknownPeers(gone)) if now() < until => {
                 for name in gone {
-                    let reason = "it is no member any more".to_owned();
+                    let reason = "the node is no longer a member".to_owned();
                     self.failed.entry(name).or_insert(reason);
                 }
             }
@@ -351,19 +351,22 @@ impl<'a> Push<'a> {
             };
             failed.push((
                 &one.name,
-                format!("a piece did not reach it ({})", one.reason),
+                format!(
+                    "a piece of the file did not reach the node ({})",
+                    one.reason
+                ),
             ));
         }
         for one in &receipt.unacknowledged {
             let reason = match one.reason.as_str() {
-                "no-subscriber" => "it takes no files; set `push_dir`".to_owned(),
+                "no-subscriber" => "the node takes no files; set `push_dir` there".to_owned(),
                 "no-answer" => {
                     self.slow.insert(one.name.clone());
-                    "it did not write in time".to_owned()
+                    "the node did not store a piece of the file in time".to_owned()
                 }
                 "down" => {
                     self.gone.insert(one.name.clone());
-                    "it went down before it had written".to_owned()
+                    "the node went down before it had stored the file".to_owned()
                 }
                 reason => reason.to_owned(),
             };
@@ -393,7 +396,13 @@ impl<'a> Push<'a> {
         let left = self.reached.iter();
         let left = left.filter(|name| !self.stored.contains(*name));
         let left = left.filter(|name| !self.failed.contains_key(*name));
-        let failed = failed.chain(left.map(|name| (name, "it left before the end")));
+        let failed = failed.chain(left.map(|name| {
+            (
+                name,
+                "the node left before the end of the \
+                                                          push",
+            )
+        }));
         PushReport {
             name: self.options.name.clone(),
             size_bytes: size,

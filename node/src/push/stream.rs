@@ -93,7 +93,7 @@ impl Shared {
 
     /// Send the answers that are due.
     fn settle(&self, state: &mut State) {
-        let gone = || PieceAnswer::failed("whoever read it has gone");
+        let gone = || PieceAnswer::failed("the reader of the stream has gone");
         while let Some((until, to)) = state.pending.front().copied() {
             match (until <= state.read, state.is_reader_gone) {
                 (true, _) => self.answer(to, PieceAnswer::Written),
@@ -152,11 +152,11 @@ impl Feed {
     pub(super) fn put(&self, bytes: Bytes) -> Result<(), String> {
         let mut state = self.shared.state();
         if state.is_reader_gone {
-            return Err("whoever read it has gone".to_owned());
+            return Err("the reader of the stream has gone".to_owned());
         }
         let is_long = state.unread.saturating_add(bytes.len()) > UNREAD_MAX;
         if is_long || state.waiting.len() >= PIECES_MAX {
-            return Err("it is read too slowly".to_owned());
+            return Err("the stream is read too slowly".to_owned());
         }
         state.unread += bytes.len();
         state.waiting.push_back(bytes);
@@ -191,7 +191,7 @@ impl Feed {
         if state.pending.len() >= PENDING_MAX {
             return self
                 .shared
-                .answer(to, PieceAnswer::failed("it is read too slowly"));
+                .answer(to, PieceAnswer::failed("the stream is read too slowly"));
         }
         state.pending.push_back((until, to));
         self.shared.settle(&mut state);
@@ -208,7 +208,7 @@ impl Feed {
 impl Drop for Feed {
     fn drop(&mut self) {
         // Unless an end was reported before, the push is not whole.
-        self.end(Err("it was cut off".to_owned()));
+        self.end(Err("the push was cut off".to_owned()));
     }
 }
 
@@ -254,7 +254,7 @@ impl AsyncRead for PushedStream {
                     Poll::Ready(Ok(()))
                 }
                 Some(Err(reason)) => {
-                    let error = format!("what was pushed is not whole: {reason}");
+                    let error = format!("the pushed data is incomplete: {reason}");
                     Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)))
                 }
             };

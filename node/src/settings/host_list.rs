@@ -14,12 +14,14 @@ pub(crate) fn expand(text: &str, max: usize) -> Result<Vec<String>, String> {
         let pieces = pieces(item)?;
         let longest = pieces.iter().map(Piece::longest);
         if longest.fold(0, usize::saturating_add) > BYTES_MAX {
-            return Err(format!("a name in it is longer than {BYTES_MAX} bytes"));
+            return Err(format!(
+                "a name in the list is longer than {BYTES_MAX} bytes"
+            ));
         }
         for piece in pieces {
             let count = names.len().saturating_mul(piece.count());
             if count.saturating_add(all.len()) > max {
-                return Err(format!("it has more than {max} hosts"));
+                return Err(format!("the list has more than {max} hosts"));
             }
             let with = |name: &String| piece.texts(name).collect::<Vec<String>>();
             names = names.iter().flat_map(with).collect();
@@ -34,12 +36,12 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
     let mut is_inside = false;
     for bracket in text.chars().filter(|c| matches!(c, '[' | ']')) {
         if is_inside == (bracket == '[') {
-            return Err("its brackets do not match".to_owned());
+            return Err("the brackets do not match".to_owned());
         }
         is_inside = !is_inside;
     }
     if is_inside {
-        return Err("its brackets do not match".to_owned());
+        return Err("the brackets do not match".to_owned());
     }
     let outside = text.split(|c| {
         match c {
@@ -136,7 +138,7 @@ fn range(text: &str) -> Result<Range, String> {
         },
     };
     if range.first > range.last {
-        return Err(format!("{text:?} goes backwards"));
+        return Err(format!("the range {text:?} goes backwards"));
     }
     Ok(range)
 }

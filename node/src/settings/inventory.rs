@@ -58,7 +58,10 @@ impl Inventory {
             self.0.insert(name);
         }
         match self.0.len() > Self::MAX {
-            true => Err(invalid(format!("more than {} hosts", Self::MAX))),
+            true => Err(invalid(format!(
+                "the list has more than {} hosts",
+                Self::MAX
+            ))),
             false => Ok(()),
         }
     }

@@ -83,7 +83,7 @@ impl clap::ValueEnum for Router {
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         let about = match self {
-            Self::Auto => "The best that there is: `binomial`, see docs/routing.md",
+            Self::Auto => "The best router, which is `binomial`; see docs/routing.md",
             Self::Of(chosen) => chosen.get().about().trim_end_matches('.'),
         };
         Some(clap::builder::PossibleValue::new(self.name()).help(about))

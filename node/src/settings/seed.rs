@@ -37,7 +37,7 @@ impl FromStr for Seed {
             problem,
         };
         let halves = text.split_once('@');
-        let (name, address) = halves.ok_or_else(|| invalid("it has no `@`".to_owned()))?;
+        let (name, address) = halves.ok_or_else(|| invalid("the text has no `@`".to_owned()))?;
         check_name(name).map_err(|error| invalid(error.to_string()))?;
         let problem = |error: InvalidLocation| invalid(error.to_string());
         Ok(Self {

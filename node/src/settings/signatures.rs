@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Signatures {
-    /// It signs nothing: who hands a message on is believed about its content.
+    /// The node signs nothing, and trusts the members that pass a message on with its content.
     #[default]
     Off,
-    /// It signs, and takes what is not signed as well.
+    /// The node signs its messages, and accepts unsigned messages.
     Sign,
-    /// It signs, and takes only what is.
+    /// The node signs its messages, and refuses unsigned messages.
     Require,
 }
 

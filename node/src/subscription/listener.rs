@@ -95,7 +95,11 @@ impl Callback {
         if took >= SLOW {
             catalogue::LISTENER_SLOW.get().increment(1);
             if !std::mem::replace(&mut self.is_known_slow, true) {
-                tracing::warn!(?took, "a listener holds up its node, told once; subscribe");
+                tracing::warn!(
+                    ?took,
+                    "a listener holds up its node; use a subscription instead \
+                                       (this line comes once)"
+                );
             }
         }
         // If the listener was dropped during the call, it could not drop the function: the caller

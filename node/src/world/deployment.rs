@@ -27,7 +27,7 @@ pub enum DeploymentTree {
 }
 
 impl DeploymentTree {
-    /// All shapes.
+    /// All shapes of deployment trees.
     pub const ALL: [Self; 5] = [
         Self::Flat,
         Self::Binary,

@@ -37,8 +37,11 @@ impl fmt::Display for Defect {
             Self::Tree => f.write_str("parents and children are not one tree"),
             Self::Unplaced(id) => write!(f, "{id} has no place"),
             Self::Epochs(a, b) => write!(f, "{a} and {b} are in different epochs"),
-            Self::Ranks => f.write_str("two peers hold one rank or count different members"),
-            Self::Ring => f.write_str("the ring is not the order of ranks"),
+            Self::Ranks => f.write_str(
+                "two peers hold the same rank or count different numbers \
+                                        of members",
+            ),
+            Self::Ring => f.write_str("the ring does not follow the order of ranks"),
             Self::Fingers(id) => write!(f, "the fingers of {id} are wrong"),
             Self::Vacant(count) => write!(f, "{count} ranks are vacant"),
         }

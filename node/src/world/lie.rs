@@ -69,7 +69,7 @@ pub enum Lie {
 }
 
 impl Lie {
-    /// All lies.
+    /// All kinds of lies.
     pub const ALL: [Self; 20] = [
         Self::Weight,
         Self::Path,

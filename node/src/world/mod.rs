@@ -74,7 +74,7 @@ pub struct World {
 /// An event that a process reported to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedEvent {
-    /// When it was reported.
+    /// The virtual time of the report.
     pub at: Duration,
     /// The process that reported it.
     pub by: Id,
@@ -87,7 +87,7 @@ pub struct ReportedEvent {
 /// The beginning or the end of a process's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// When it happened.
+    /// The virtual time of the beginning or end.
     pub at: Duration,
     /// The process's id.
     pub id: Id,

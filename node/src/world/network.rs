@@ -18,18 +18,18 @@ pub(super) const FOREVER: Duration = Duration::MAX;
 pub enum Latency {
     /// All times between the two are equally likely.
     Uniform {
-        /// The shortest time.
+        /// The shortest travel time of a message.
         min_us: u64,
-        /// The longest time.
+        /// The longest travel time of a message.
         max_us: u64,
     },
     /// A bounded Pareto distribution of shape 1: half of all messages take less than twice the
     /// shortest time; one in a hundred takes more than a hundred times the shortest, within the
     /// bound.
     LongTail {
-        /// The shortest time.
+        /// The shortest travel time of a message.
         min_us: u64,
-        /// The longest time.
+        /// The longest travel time of a message.
         max_us: u64,
     },
 }
@@ -56,7 +56,7 @@ impl Latency {
 /// The conditions for messages between two peers whose link is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// How long messages travel.
+    /// The distribution of the travel times of messages.
     pub latency: Latency,
     /// How many messages of a million are lost. A lost message does not come again, which is
     /// harsher than QUIC while a link lives.
@@ -70,7 +70,7 @@ pub struct Conditions {
 
 /// The network of a world.
 pub struct Network {
-    /// How long messages travel.
+    /// The distribution of the travel times of messages.
     pub latency: Latency,
     /// How many of a million messages are lost.
     pub loss_per_million: u32,

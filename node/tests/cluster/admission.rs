@@ -76,7 +76,7 @@ fn told(node: &Lone, reason: &str) -> Vec<String> {
     let log = node.log();
     let is_told = |line: &&str| {
         line.contains("WARN")
-            && line.contains("refused an incoming connection")
+            && line.contains("an incoming connection was refused")
             && line.contains(reason)
     };
     log.lines().filter(is_told).map(str::to_owned).collect()
@@ -159,7 +159,7 @@ async fn a_node_of_another_authority_stays_outside() {
     assert!(!status.healthy && status.links == 0, "{status:?}");
     let warned = stranger.log();
     assert!(
-        warned.contains("it refuses this node's certificate: unknown authority"),
+        warned.contains("the peer refuses the certificate of this node: the certificate is of an unknown authority"),
         "{warned}"
     );
     let (reports, found) = verified(&cluster).await;
@@ -263,7 +263,9 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
     std::fs::write(&root.config.certificate, "no certificate").unwrap();
     bed::signal(parent.pid, "HUP");
     eventually("the failure is told", async || {
-        root.log().contains("credentials not renewed").then_some(())
+        root.log()
+            .contains("credentials could not be renewed")
+            .then_some(())
     })
     .await;
     assert_eq!(population().await, Some(2));

@@ -155,7 +155,7 @@ impl Lone {
         &self.config.state_dir
     }
 
-    /// Write its settings.
+    /// Write the settings file of the node.
     pub(crate) fn write(&self) -> PathBuf {
         let file = self.home.join("node.toml");
         let text = toml::to_string(&self.config).expect("TOML");

@@ -241,7 +241,7 @@ async fn names_of_a_megabyte_write_little_log_and_forge_no_line() {
     }
     eventually("the log tells of them", async || {
         let text = std::fs::read_to_string(&log).expect("readable");
-        text.contains("what is pushed is not taken").then_some(())
+        text.contains("a pushed file is refused").then_some(())
     })
     .await;
     all_are_reached(&member(&cluster, "node-0"), 2).await;

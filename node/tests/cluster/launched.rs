@@ -465,7 +465,7 @@ async fn a_node_that_ends_before_its_command_starts_has_failed() {
     assert!(left.status.success(), "{left:?}");
     assert_eq!(code(&mut child).await, Some(1));
     let log = launched.log("127.0.0.1.1");
-    assert!(log.contains("before its command was started"), "{log}");
+    assert!(log.contains("before its command could start"), "{log}");
 }
 
 #[tokio::test]

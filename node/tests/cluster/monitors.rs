@@ -71,7 +71,7 @@ async fn a_scrape_from_another_host_needs_a_monitors_certificate_that_is_not_rev
     eventually("the log says what to do", async || {
         let log = node.log();
         let mut lines = log.lines();
-        let told = lines.find(|line| line.contains("refused a reader of metrics"))?;
+        let told = lines.find(|line| line.contains("a reader of metrics was refused"))?;
         told.contains("--monitor NAME").then_some(())
     })
     .await;

@@ -192,7 +192,7 @@ async fn a_node_that_requires_signatures_takes_nothing_that_the_origin_has_not_s
         .await;
     }
     let log = std::fs::read_to_string(cluster.log_file("node-1")).expect("a log");
-    let told = log.matches("message refused; told once").count();
+    let told = log.matches("a message of a peer was refused").count();
     assert_eq!(told, 2, "once for each reason: {log}");
 
     // The true message has the same id, and is still delivered, once and signed.

@@ -257,7 +257,7 @@ fn links_between_documents_lead_somewhere() {
 }
 
 /// The help text of a command, or nothing if there is no such command.
-fn help(words: &[String]) -> Option<String> {
+pub(super) fn help(words: &[String]) -> Option<String> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     words.push("--help");
     let output = ran(&words);

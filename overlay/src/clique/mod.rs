@@ -90,7 +90,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// Apply one input.
+    /// Handle one input of the machine.
     pub fn handle<M, T, E>(
         &mut self,
         input: Input<'_, I>,

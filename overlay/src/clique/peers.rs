@@ -85,9 +85,9 @@ impl<I: Id> Peers<I> {
 /// The surroundings of a peer in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Neighbours<I> {
-    /// The peer before it.
+    /// The peer before the given peer in the list.
     pub before: I,
-    /// The peer after it.
+    /// The peer after the given peer in the list.
     pub after: I,
     /// Its own place, counted from 0.
     pub place: usize,

@@ -50,7 +50,7 @@ pub(super) struct Goodbyes<I> {
     believed: BTreeSet<I>,
     /// For how many beats a goodbye holds.
     life: u32,
-    /// [`LATE`] in beats.
+    /// The time [`LATE`] in beats of the detector.
     late_beats: u32,
 }
 

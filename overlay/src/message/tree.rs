@@ -90,7 +90,7 @@ pub enum AttachRefusal {
 pub enum Message<I> {
     /// To a candidate: let me be your child.
     Attach {
-        /// Why the asker asks.
+        /// The reason why the asker asks for a parent.
         claim: Claim<I>,
         /// The place that the asker wants among the children; may be unset.
         order: SiblingOrder,
@@ -103,7 +103,7 @@ pub enum Message<I> {
     AskLead,
     /// To an asker: I am full, ask this child of mine.
     Redirect(I),
-    /// To an asker: no.
+    /// To an asker: the receiver refuses to be its parent, for this reason.
     Refuse(AttachRefusal),
     /// To a former or supposed parent: I am not your child.
     Detach,

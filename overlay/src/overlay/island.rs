@@ -49,8 +49,8 @@ pub enum Island {
 impl fmt::Display for Island {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unmet => "an island, which has not met the cluster",
-            Self::Deserted => "cut off: all other members are lost",
+            Self::Unmet => "the node is on an island: it has not met the cluster",
+            Self::Deserted => "the node is cut off: all other members are lost",
         })
     }
 }

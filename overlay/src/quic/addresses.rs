@@ -142,10 +142,11 @@ impl Shared {
             match is_advertised {
                 true => tracing::warn!(
                     address = %ip,
-                    remedy = "correct `advertise` or `bind`, or give the address back to this host",
-                    "no interface has the advertised address any more"
+                    remedy = "correct `advertise` or `bind`, or assign the address to this host \
+                              again",
+                    "no interface has the advertised address any longer"
                 ),
-                false => tracing::info!(address = %ip, "no interface has this address any more"),
+                false => tracing::info!(address = %ip, "no interface has this address any longer"),
             }
         }
         for (peer, at, _) in &linked {

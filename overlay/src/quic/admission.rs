@@ -90,7 +90,11 @@ impl Shared {
             Admission::Admitted => admitted(false),
             Admission::Replaces => admitted(true),
             Admission::Displaces => {
-                self.note_duplicate(arrival, addresses, "the newer one stays, the other ends");
+                self.note_duplicate(
+                    arrival,
+                    addresses,
+                    "the newer process stays, the other one ends",
+                );
                 admitted(true)
             }
             Admission::Outdated => {
@@ -99,7 +103,7 @@ impl Shared {
                 Err(AdmissionRefusal { newest, lives_at })
             }
             Admission::Refused | Admission::Asks => {
-                self.note_duplicate(arrival, addresses, "the one that is linked stays");
+                self.note_duplicate(arrival, addresses, "the linked process stays");
                 let lives_at = at;
                 Err(AdmissionRefusal { newest, lives_at })
             }

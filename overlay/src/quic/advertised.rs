@@ -83,7 +83,8 @@ impl Advertised {
         let was_told = std::mem::replace(&mut now.is_told, failure.is_some());
         if let Some(reason) = failure.filter(|_| !was_told) {
             let remedy = reason.remedy();
-            tracing::warn!(%reason, remedy, "an advertised name has no address, trying on");
+            tracing::warn!(%reason, remedy, "an advertised name has no address; the node keeps \
+                                             looking it up");
         }
     }
 

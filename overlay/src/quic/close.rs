@@ -103,7 +103,7 @@ impl DownReason {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
     /// No address of the peer is known.
-    #[error("no address is known")]
+    #[error("no address of the peer is known")]
     NoContact,
     /// A name of the peer has no address, as far as the resolver knows, and no other
     /// address of it is known.
@@ -115,13 +115,13 @@ pub enum DialError {
         problem: String,
     },
     /// No bound socket can reach any of its addresses.
-    #[error("no bound socket reaches its addresses")]
+    #[error("no socket of this node has the address family of the peer")]
     NoRoute,
     /// No answer came in time.
-    #[error("no answer")]
+    #[error("the peer does not answer")]
     TimedOut,
     /// Another peer answered.
-    #[error("`{name}` answered ({found})")]
+    #[error("another node answers at this address: `{name}` ({found})")]
     WrongPeer {
         /// The identity that answered.
         found: PeerId,
@@ -130,36 +130,36 @@ pub enum DialError {
     },
     /// This node did not accept the other side's certificate: the metric label of
     /// the cause.
-    #[error("its certificate is refused: {}", explanations::of(.0))]
+    #[error("this node refuses the certificate of the peer: {}", explanations::of(.0))]
     Certificate(&'static str),
     /// The other side did not accept this node's certificate: the metric label of
     /// the cause.
-    #[error("it refuses this node's certificate: {}", explanations::of(.0))]
+    #[error("the peer refuses the certificate of this node: {}", explanations::of(.0))]
     OwnCertificate(&'static str),
     /// The other side speaks another protocol version.
-    #[error("it speaks another protocol version")]
+    #[error("the peer speaks another protocol version")]
     Version,
     /// The other side knows a newer process of this node's identity.
-    #[error("it knows a newer process of this identity")]
+    #[error("the peer knows a newer process with the identity of this node")]
     OldBoot,
     /// Another process of this node's identity is linked to the other side, and lives.
-    #[error("another process has this identity, at {address}")]
+    #[error("another process at {address} has the identity of the peer")]
     Duplicate {
         /// The address at which that process is seen.
         address: SocketAddr,
     },
     /// The process that answered is not admitted: another process of its identity lives, or a newer
     /// life of it is proven.
-    #[error("its process is not the one that has its identity")]
+    #[error("another process than the answering one has the identity of the peer")]
     NotAdmitted,
     /// The other side has no room.
-    #[error("it has no room for another link")]
+    #[error("the peer has no room for another link")]
     Busy,
     /// The other side is about to end.
-    #[error("it is stopping")]
+    #[error("the peer is stopping")]
     Stopping,
     /// The other side refused before the handshake.
-    #[error("it takes no new connections: it has just stopped, or too many arrive at once")]
+    #[error("the peer takes no new connections: it has just stopped, or too many arrive at once")]
     Refused,
     /// The greeting was not understood.
     #[error("the greeting was refused")]
@@ -168,7 +168,7 @@ pub enum DialError {
     #[error("the connection broke: {0}")]
     Broken(String),
     /// This node has no room for another link, or stops.
-    #[error("no room for another link here")]
+    #[error("this node has no room for another link")]
     NoRoom,
 }
 

@@ -25,7 +25,7 @@ use super::limits::{MAINTENANCE_EVENT_BYTES, TransportLimits};
 
 /// The place of an event among the others.
 pub(super) enum EventPriority<'a> {
-    /// After all earlier events that are not urgent.
+    /// The event comes after all earlier events that are not urgent.
     Plain,
     /// After all earlier events, urgent ones too: the event is about this peer's link.
     Link(&'a LinkEvents),
@@ -176,7 +176,7 @@ pub(super) struct EventSender {
 /// The sending end of a queue.
 #[derive(Debug)]
 struct Lane {
-    /// Bounded by `room`.
+    /// The waiting events, whose number is bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
     room: ByteBudget,
     /// The least room that an event takes: an equal share.

@@ -1,56 +1,68 @@
 //! Texts about refused handshakes: the meaning of each metric label, and the remedy.
 
 /// The remedy for a node that learns of a newer process of its own identity.
-pub(super) const OLD_BOOT_REMEDY: &str =
-    "stop the other process that has this node's certificate, or correct this host's clock";
+pub(super) const OLD_BOOT_REMEDY: &str = "stop the other process that has the certificate of this node, or correct the clock of this \
+     host";
 
 /// The meaning of each metric label, worded for a certificate or a handshake.
 pub(super) const REASONS: [(&str, &str); 31] = [
     (
         "bad_certificate",
-        "it cannot be read, or is not meant for this use",
+        "the certificate cannot be read, or is not meant for this use",
     ),
-    ("bad_signature", "its holder does not have the key"),
+    (
+        "bad_signature",
+        "the sender of the certificate does not have its key",
+    ),
     ("broken", "the connection broke"),
     ("busy", "this node has no room for another link"),
     ("closed_by_peer", "the peer closed the connection"),
     (
         "crowded_out",
-        "its address has more handshakes in progress than others that wait",
+        "the address of the peer has more handshakes in progress than the other waiting addresses",
     ),
     ("duplicate", "another process has this identity"),
-    ("expired", "expired"),
+    ("expired", "the certificate has expired"),
     ("greeting", "the greeting was refused"),
-    ("no_certificate", "no certificate"),
-    ("no_common_protocol", "another application protocol"),
-    ("no_contact", "no address of it is known"),
+    ("no_certificate", "no certificate was sent"),
+    (
+        "no_common_protocol",
+        "the two sides have no common application protocol",
+    ),
+    ("no_contact", "no address of the peer is known"),
     ("no_room", "this node has no room for another peer"),
     (
         "no_route",
-        "its address is of another family than this node's",
+        "no socket of this node has the address family of the peer",
     ),
-    ("not_a_peer", "it names no node of this cluster"),
+    (
+        "not_a_peer",
+        "the certificate names no node of this cluster",
+    ),
     (
         "not_admitted",
-        "another process of this identity is linked, or was last",
+        "another process of this identity is linked, or was the last one linked",
     ),
-    ("not_yet_valid", "not yet valid"),
+    ("not_yet_valid", "the certificate is not yet valid"),
     ("old_boot", "a newer process of this identity is linked"),
     ("quic", "the connection broke"),
     ("refused", "too many handshakes are in progress"),
-    ("revoked", "revoked"),
-    ("self", "it has this node's own identity"),
+    ("revoked", "the certificate is revoked"),
+    ("self", "the peer has the identity of this node"),
     ("stopping", "this node is stopping"),
-    ("timed_out", "no answer"),
+    ("timed_out", "the peer does not answer"),
     ("tls", "TLS failed"),
     (
         "too_many_links",
-        "it has as many connections to this node as one peer may have",
+        "the peer has as many connections to this node as one peer may have",
     ),
-    ("unknown_authority", "unknown authority"),
-    ("unresolved", "its name does not resolve"),
-    ("version", "another protocol version"),
-    ("wrong_peer", "another identity"),
+    (
+        "unknown_authority",
+        "the certificate is of an unknown authority",
+    ),
+    ("unresolved", "the name of the peer has no address"),
+    ("version", "the peer speaks another protocol version"),
+    ("wrong_peer", "another node answers at this address"),
     ("other", "for another reason"),
 ];
 
@@ -65,7 +77,7 @@ pub(super) fn remedy(label: &str) -> &'static str {
     match label {
         "expired" => "issue a new certificate for the peer, or correct the clock of this host",
         "not_yet_valid" => "compare the clocks of both hosts",
-        "revoked" => "issue a new certificate for the peer if it is to be a member",
+        "revoked" => "issue a new certificate for the peer if the peer should be a member",
         "unknown_authority" => {
             "issue the peer's certificate from an authority in this node's `ca` file, or add \
              its authority to that file; with a job's secret, give all nodes the same \
@@ -74,27 +86,30 @@ pub(super) fn remedy(label: &str) -> &'static str {
         "not_a_peer" => {
             "issue the peer's certificate with `binomesh ca issue`, by the authority of this cluster"
         }
-        "no_certificate" => "find the program that connects without a certificate: it is no node",
+        "no_certificate" => {
+            "find the program that connects without a certificate, since it is no \
+                             node"
+        }
         "bad_certificate" | "bad_signature" | "tls" => {
-            "issue certificate and key of the peer anew, both at once"
+            "issue a new certificate and a new key for the peer, both at once"
         }
         "no_common_protocol" | "version" | "greeting" => "run the same release on both hosts",
-        "wrong_peer" => "correct the name or the address of one of the two",
+        "wrong_peer" => "correct the name or the address of this peer in the settings",
         "duplicate" | "not_admitted" => {
             "stop one of the two processes, or give one a certificate of its own"
         }
         "old_boot" => "stop one of the two processes, or correct the clock of the peer's host",
         "self" => {
-            "stop the other process that has this node's certificate, or take this node's own \
-             address out of its `seeds`"
+            "stop the other process that has the certificate of this node, or remove the address \
+             of this node from its own `seeds`"
         }
         "busy" | "no_room" | "crowded_out" | "too_many_links" => {
             "see the table of bounds in docs/bounds.md"
         }
-        "no_route" => "bind an address of the same family as the peer's",
-        "unresolved" => "see that the name is in DNS or in /etc/hosts, and is spelt right",
-        "timed_out" => "see that the peer runs and that UDP packets reach its address",
-        _ => "none is needed unless this goes on: the peer is tried again",
+        "no_route" => "set `bind` to an address of the same family as the address of the peer",
+        "unresolved" => "check the spelling of the name, and its entry in DNS or /etc/hosts",
+        "timed_out" => "check that the peer runs and that UDP packets reach its address",
+        _ => "no action is needed unless this repeats, since the node tries the peer again",
     }
 }
 
@@ -103,12 +118,12 @@ pub(super) fn own_remedy(label: &str) -> &'static str {
     match label {
         "expired" => "renew this node's certificate, or correct the clock of the peer's host",
         "not_yet_valid" => "compare the clocks of both hosts",
-        "revoked" => "issue a new certificate for this node if it is to be a member",
+        "revoked" => "issue a new certificate for this node if this node should be a member",
         "unknown_authority" => {
             "issue this node's certificate from an authority in the peer's `ca` file, or add \
              its authority to that file"
         }
         "no_common_protocol" => "run the same release on both hosts",
-        _ => "issue certificate and key of this node anew, both at once",
+        _ => "issue a new certificate and a new key for this node, both at once",
     }
 }

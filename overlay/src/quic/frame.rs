@@ -183,19 +183,19 @@ impl StreamKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedFrame {
     /// The body is longer than its class allows.
-    #[error("frame longer than its class allows")]
+    #[error("the frame is longer than its class allows")]
     Oversized,
     /// The stream ended within a frame.
-    #[error("stream ended within a frame")]
+    #[error("the stream ended within a frame")]
     Truncated,
     /// The frame has another version.
-    #[error("unknown frame version")]
+    #[error("the frame has an unknown version")]
     Version,
     /// Undefined flags, an unknown stream or contacts that do not parse.
-    #[error("malformed frame")]
+    #[error("the frame is malformed")]
     Malformed,
     /// The long frame was begun and not ended in time.
-    #[error("frame begun and not ended in time")]
+    #[error("the frame began and did not end in time")]
     Overdue,
 }
 

@@ -88,7 +88,7 @@ pub(super) struct AdmissionRefusal {
 /// Why a link is given up in good order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Farewell {
-    /// Neither side needs it.
+    /// Neither side needs the link.
     Idle,
     /// Another connection to the same peer has taken its place.
     Replaced,
@@ -130,11 +130,11 @@ pub(super) enum Greeting {
 /// Why no greeting was received.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
-    #[error("another protocol version")]
+    #[error("the greeting has another protocol version")]
     Version,
-    #[error("malformed greeting")]
+    #[error("the greeting is malformed")]
     Malformed,
-    #[error("the stream ended")]
+    #[error("the stream ended within the greeting")]
     Ended,
 }
 

@@ -43,13 +43,13 @@ pub struct Subject {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubjectError {
     /// The bytes are no certificate.
-    #[error("the certificate does not parse")]
+    #[error("the certificate is malformed")]
     Unreadable,
     /// The certificate has no URI among its alternative names.
-    #[error("the certificate names no SPIFFE URI")]
+    #[error("the certificate has no SPIFFE URI")]
     NoUri,
     /// The certificate has more than one URI.
-    #[error("the certificate names {0} URIs, exactly one is expected")]
+    #[error("the certificate has {0} URIs; expected exactly one")]
     SeveralUris(usize),
     /// The URI is not `spiffe://domain/…/name` within its bounds.
     #[error(
@@ -206,7 +206,7 @@ impl Identity {
     ) -> Result<Self, IdentityError> {
         let leaf = chain
             .first()
-            .ok_or_else(|| unreadable("certificate", "it is empty"))?;
+            .ok_or_else(|| unreadable("certificate", "the file is empty"))?;
         let subject = Subject::of_certificate(leaf)?;
         check_validity(leaf, &subject.name)?;
         let provider = rustls::crypto::ring::default_provider();
@@ -314,7 +314,7 @@ fn certificates(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unreadable(what, error))?;
     match found.is_empty() {
-        true => Err(unreadable(what, "it holds no CERTIFICATE section")),
+        true => Err(unreadable(what, "the file holds no CERTIFICATE section")),
         false => Ok(found),
     }
 }

@@ -151,10 +151,10 @@ impl TransportLimits {
     /// Whether a transport can work within these bounds; if not, why.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if u32::try_from(self.packet_frame).is_err() {
-            return Err("frames are shorter than 4 GiB");
+            return Err("`packet_frame` is 4 GiB or more; give less");
         }
         if self.events == 0 || self.handshakes == 0 || self.peer_connections == 0 {
-            return Err("a bound is zero");
+            return Err("a bound is zero; give at least 1");
         }
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
@@ -163,7 +163,7 @@ impl TransportLimits {
             || self.assembly_rate == 0
             || self.event_bytes == 0
         {
-            return Err("a bound is zero");
+            return Err("a bound is zero; give at least 1");
         }
         Ok(())
     }

@@ -253,7 +253,7 @@ impl Watch {
                 _ = connection.closed() => return self.is_closed_done(),
                 () = &mut expiry => {
                     let address = handshake::seen(&connection);
-                    tracing::warn!(peer = %self.link.name, %address, "the certificate has expired: cutting a link");
+                    tracing::warn!(peer = %self.link.name, %address, "the certificate of a peer has expired; its link is closed");
                     CloseCode::Certificate.close(&connection);
                     return false;
                 }
@@ -413,13 +413,13 @@ impl Watch {
 
     /// A bug stopped the task of a reader or writer: the link cannot be trusted any more.
     fn on_panic(&self) {
-        tracing::error!(peer = %self.link.name, "a stream's task failed");
+        tracing::error!(peer = %self.link.name, "a task that read a stream has panicked");
         CloseCode::Protocol.close(&self.link.connection);
     }
 
     fn refuse(&mut self, refused: RefusedFrame) {
         self.shared.metrics.frame_refused(refused);
-        tracing::warn!(peer = %self.link.name, %refused, "closing a link");
+        tracing::warn!(peer = %self.link.name, %refused, "a peer sent a frame that is not valid; its link is closed");
         self.refused.get_or_insert(refused);
         let code = match refused {
             RefusedFrame::Overdue => CloseCode::TooSlow,

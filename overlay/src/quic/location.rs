@@ -50,7 +50,7 @@ impl Location {
         if let Some(inside) = inside {
             let address: Ipv6Addr = inside
                 .parse()
-                .map_err(|_| invalid("there is no IPv6 address between its brackets"))?;
+                .map_err(|_| invalid("the text between the brackets is no IPv6 address"))?;
             return Ok(Self::Address(SocketAddr::from((address, port))));
         }
         if let Ok(address) = host.parse() {
@@ -110,14 +110,14 @@ fn check_host(host: &str) -> Result<(), &'static str> {
     // A full name may end with a dot.
     let parts = host.strip_suffix('.').unwrap_or(host);
     if parts.is_empty() {
-        return Err("there is no name");
+        return Err("the name is empty");
     }
     if host.len() > Location::NAME_MAX || !parts.split('.').all(is_part) {
-        return Err("it is no DNS name");
+        return Err("the text is no DNS name");
     }
     let last = parts.rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("it is neither an address nor a name, which does not end with a number");
+        return Err("the text is no address, and a name does not end with a number");
     }
     Ok(())
 }
@@ -135,12 +135,12 @@ impl FromStr for Location {
         }
         let (host, port) = text
             .rsplit_once(':')
-            .ok_or_else(|| invalid("it has no port"))?;
+            .ok_or_else(|| invalid("the text has no port"))?;
         let port = port
             .parse()
-            .map_err(|_| invalid("its port is no number from 1 to 65535"))?;
+            .map_err(|_| invalid("the port is no number from 1 to 65535"))?;
         if host.contains(':') && !host.starts_with('[') {
-            return Err(invalid("an IPv6 address with a port has brackets"));
+            return Err(invalid("an IPv6 address with a port needs brackets"));
         }
         Self::new(host, port).map_err(|error| invalid(error.problem))
     }

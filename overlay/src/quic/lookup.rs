@@ -72,7 +72,7 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         }
     }
     match addresses.is_empty() {
-        true => Err("it has no address".to_owned()),
+        true => Err("the name has no address".to_owned()),
         false => Ok(addresses),
     }
 }

@@ -90,10 +90,10 @@ pub enum NotaryError {
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The key fits no scheme of this module.
-    #[error("the key signs by no scheme of TLS 1.3")]
+    #[error("the key has no signature scheme of TLS 1.3")]
     NoScheme,
     /// The chain is too long to go with every message.
-    #[error("signed messages carry the certificate chain; it has {0} bytes, at most {max} are taken", max = Notary::MAX_CHAIN)]
+    #[error("the certificate chain, which signed messages carry, has {0} bytes; at most {max} are allowed", max = Notary::MAX_CHAIN)]
     ChainTooLong(usize),
 }
 
@@ -107,14 +107,16 @@ pub enum Forged {
     #[error("the signer's certificate is not accepted: {0}")]
     Certificate(String),
     /// The certificate belongs to another peer.
-    #[error("the signature is of {0}, not of the peer that is named")]
+    #[error("the signature is of {0}, not of the named peer")]
     OtherSigner(PeerId),
     /// The signature is not by the certificate's key, or not for this statement.
-    #[error("the signature does not fit the statement")]
+    #[error("the signature does not match the content")]
     Content,
     /// The chain is not judged now: it was refused a moment ago, or the peer that brought it has
     /// brought too many bad chains.
-    #[error("the certificate was not judged: it, or too many over this link, were in vain")]
+    #[error(
+        "the certificate was not checked, since this certificate or too many others of this link were not valid"
+    )]
     Unjudged,
 }
 

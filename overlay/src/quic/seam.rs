@@ -112,7 +112,7 @@ pub enum BindError {
         source: std::io::Error,
     },
     /// There is no address to bind.
-    #[error("no address to bind")]
+    #[error("no address to bind is given")]
     NoAddress,
     /// There are more addresses than a contact holds, or one cannot be dialled.
     #[error("at most {ADDRESSES_MAX} addresses can be advertised, each with a host and a port")]
@@ -124,16 +124,19 @@ pub enum BindError {
     #[error("limits: {0}")]
     Limits(&'static str),
     /// The renewed certificate names another peer.
-    #[error("the renewed certificate is of another identity")]
+    #[error("the renewed certificate belongs to another identity")]
     OtherIdentity,
     /// The boot is above [`crate::lives::BOOT_MAX`].
-    #[error("a boot is at most {}", crate::lives::BOOT_MAX)]
+    #[error(
+        "the number of a boot is too large; give at most {}",
+        crate::lives::BOOT_MAX
+    )]
     Boot,
     /// The key cannot sign lives, or signatures cannot be judged.
-    #[error("signatures of lives: {0}")]
+    #[error("cannot sign the lives of this node: {0}")]
     Notary(#[from] super::NotaryError),
     /// The call was not made within a tokio runtime.
-    #[error("no tokio runtime")]
+    #[error("no Tokio runtime is running")]
     NoRuntime,
 }
 
@@ -156,7 +159,7 @@ pub enum SendError {
         limit: usize,
     },
     /// The transport deals with as many peers as its limits allow.
-    #[error("too many peers")]
+    #[error("the transport knows too many peers for one more")]
     TooManyPeers,
     /// The receiver is this node.
     #[error("the receiver is this node itself")]
@@ -170,7 +173,9 @@ pub enum SendError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
     /// The name is too long, there are too many addresses, or one cannot be dialled.
-    #[error("name or addresses of the contact are out of bounds")]
+    #[error(
+        "the name of the contact is too long, or it has too many addresses or one that cannot be dialled"
+    )]
     OutOfBounds,
     /// The book is full of contacts that must be kept.
     #[error("the contact book is full")]

@@ -69,7 +69,7 @@ pub(super) struct Shared {
     /// Cancelled when no new work may begin: see [`Shared::stop`].
     pub(super) stop: CancellationToken,
     pub(super) endpoints: Vec<Endpoint>,
-    /// When the transport began.
+    /// The time at which the transport began.
     pub(super) begun: Instant,
     /// The buffers in which frames are assembled.
     pub(super) buffers: Arc<Buffers>,
@@ -222,7 +222,7 @@ impl Shared {
                 peer = %link.name,
                 address = %handshake::seen(&link.connection),
                 reason,
-                "the certificate is not accepted any more: cutting a link"
+                "the certificate of a peer is no longer accepted; its link is closed"
             );
             link.distrusted.cancel();
             CloseCode::Certificate.close(&link.connection);

@@ -200,7 +200,7 @@ impl Transport {
                 return;
             }
         }
-        tracing::warn!(%peer, "too many peers to claim one more");
+        tracing::warn!(%peer, "this node knows too many peers and cannot link to one more");
     }
 
     /// Give up the claim. The link stays until both sides have been idle.

@@ -114,7 +114,7 @@ impl Shared {
             reason = explanations::of(label),
             remedy = explanations::remedy(label),
             untold = (untold > 0).then_some(untold),
-            "refused an incoming connection"
+            "an incoming connection was refused"
         );
     }
 
@@ -138,7 +138,7 @@ impl Shared {
             %reason,
             remedy = reason.remedy(),
             untold = (untold > 0).then_some(untold),
-            "cannot be dialled, trying on"
+            "a peer cannot be reached; the node keeps trying"
         );
     }
 

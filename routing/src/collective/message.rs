@@ -61,7 +61,7 @@ pub enum Message<I> {
     Refused {
         /// The key of the operation.
         key: Key,
-        /// Why the sender refuses.
+        /// The reason why the sender refuses.
         reason: OperationRefusal,
     },
     /// From the coordinator to the members that have come: these members have come so far, and

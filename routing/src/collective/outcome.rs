@@ -44,22 +44,22 @@ pub enum CallError {
     #[error("{0}")]
     Terms(InvalidTerms),
     /// This node is not in the list.
-    #[error("this node is not among the listed members")]
+    #[error("this node is not in the list of members")]
     NotAMember,
     /// Other members have called this operation with other terms.
-    #[error("other members have called this generation with something else: {0} differs")]
+    #[error("other members have called this generation with other parameters: {0} differs")]
     Differs(&'static str),
     /// This generation is forgotten already.
-    #[error("this generation is too old: all up to {0} are forgotten")]
+    #[error("this generation is too old: the generations up to {0} are forgotten")]
     TooOld(u64),
     /// There is no room for another name.
-    #[error("there is no room for another name of a collective")]
+    #[error("the node has no room for another name of a collective")]
     TooManyNames,
     /// There are too many callers or bytes at this node.
-    #[error("too many callers wait, or too many bytes are held")]
+    #[error("too many calls of collectives wait, or their values have too many bytes")]
     Busy,
     /// The outcome would be too large.
-    #[error("the outcome could have {bytes} bytes; at most {max} are possible")]
+    #[error("the outcome could have {bytes} bytes; the limit is {max}")]
     TooLarge {
         /// The length of the outcome, if all members bring values as long as this caller's.
         bytes: usize,

@@ -19,7 +19,7 @@ pub enum Number {
 /// An operator on two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// The sum of both.
+    /// The sum of both numbers.
     Sum,
     /// The smaller number.
     Min,
@@ -50,10 +50,10 @@ pub enum ReduceError {
     #[error("values of {0} and {1} bytes cannot be combined")]
     Lengths(usize, usize),
     /// The length is no multiple of 8 bytes.
-    #[error("{0} bytes are not a row of 8-byte numbers")]
+    #[error("a value of {0} bytes is not a row of 8-byte numbers")]
     NotNumbers(usize),
     /// The values need a function of the callers.
-    #[error("the values are combined by a function that is not known here")]
+    #[error("the operation of the values is unknown at this node")]
     User,
 }
 
@@ -115,7 +115,7 @@ impl Number {
 /// A text that names no way to combine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no operation; expected sum, min, max, and, or or xor, then `:u64`, `:i64` or, of the first three, `:f64` (such as sum:u64)"
+    "{0:?} is no operation; expected OP:KIND such as sum:u64, with sum, min, max, and, or, xor as OP and u64, i64, f64 as KIND (f64 for the first three only)"
 )]
 pub struct UnknownOp(String);
 

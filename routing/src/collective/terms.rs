@@ -186,16 +186,16 @@ pub type Digest = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum InvalidTerms {
     /// The list is empty or too long.
-    #[error("{0} members are listed; a collective has 1 to {max}", max = Terms::<()>::MAX_MEMBERS)]
+    #[error("the list has {0} members; a collective has 1 to {max}", max = Terms::<()>::MAX_MEMBERS)]
     MemberCount(usize),
     /// A member is listed twice.
-    #[error("a member is listed twice, at places {0} and {1}")]
+    #[error("a member is listed twice, at the places {0} and {1}")]
     Twice(u32, u32),
     /// The root is no member.
-    #[error("the root is at place {0} of the list, which has {1} members")]
+    #[error("the root is at place {0} of the list, but the list has {1} members")]
     Root(u32, usize),
     /// More survivors are asked for than there are members.
-    #[error("at least {0} survivors are wanted of {1} members")]
+    #[error("the call asks for at least {0} survivors, but lists {1} members")]
     Survivors(u32, usize),
 }
 
@@ -259,9 +259,9 @@ impl<I: Id> Terms<I> {
         } else if self.verb.root() != other.verb.root() {
             Some("the root")
         } else if self.verb != other.verb {
-            Some("how values are combined")
+            Some("the operation on the values")
         } else if self.on_loss != other.on_loss {
-            Some("what happens if members are lost")
+            Some("the action on lost members")
         } else {
             None
         }

@@ -72,7 +72,7 @@ pub enum Message<I> {
     RosterAsk {
         /// The epoch that the ranks belong to.
         epoch: Epoch<I>,
-        /// The first rank.
+        /// The first rank that is asked for.
         start: Rank,
         /// How many ranks; at most [`Message::MAX_ROSTER`] are answered.
         count: u32,
@@ -81,7 +81,7 @@ pub enum Message<I> {
     RosterTell {
         /// The epoch that the ranks belong to.
         epoch: Epoch<I>,
-        /// The first rank.
+        /// The first rank of the answer.
         start: Rank,
         /// The holders of the first rank and the next ones; at most [`Message::MAX_ROSTER`].
         peers: Vec<I>,

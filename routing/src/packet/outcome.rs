@@ -28,7 +28,7 @@ named! {
         NoRoute = "no-route",
         /// Sender and receiver have no epoch in common, or the epoch is gone.
         Epoch = "epoch",
-        /// The deadline passed.
+        /// The deadline of the message has passed.
         Deadline = "deadline",
         /// The member is leaving and takes no new message in this life.
         Draining = "draining",

@@ -42,7 +42,7 @@ impl Signature {
 
 /// The key failed, so there is no signature although the settings want one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the key does not sign")]
+#[error("the key of this node cannot sign messages")]
 pub struct SigningFailed;
 
 /// The content of a packet that its origin signs.

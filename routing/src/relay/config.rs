@@ -65,11 +65,11 @@ pub struct Config {
     /// How many duties for others may be open. Full: a part is refused as *busy*, and its delegator
     /// hands it out itself. A part for this node alone is always taken.
     pub max_duties: usize,
-    /// How many bytes of payloads, names and signatures open duties for others may hold. Full: as
-    /// `max_duties`.
+    /// How many bytes of payloads, names and signatures open duties for others may hold. Full: a
+    /// part is refused as with `max_duties`.
     pub max_duty_bytes: usize,
     /// How many parts of others' messages a node may have handed on while it still takes new
-    /// duties. Full: as `max_duties`.
+    /// duties. Full: a part is refused as with `max_duties`.
     pub max_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer repeated questions.
     /// Full: the oldest is forgotten. A copy for it would be served again, without a second
@@ -86,12 +86,13 @@ pub struct Config {
     /// How many open own packets may have been accepted with [`super::Due::Kept`]. Full:
     /// [`super::PublishError::KeptFull`]. A guess: twice `max_open`.
     pub max_kept: usize,
-    /// How many bytes of payloads and signatures these packets may hold. Full: as `max_kept`.
+    /// How many bytes of payloads and signatures kept packets may hold. Full: a message is refused
+    /// as with `max_kept`.
     pub max_kept_bytes: usize,
     /// How many packets of an unknown epoch may be held. Full: a further one is refused at once.
     pub max_held: usize,
-    /// How many bytes of payloads, names and signatures these packets may hold. Full: as
-    /// `max_held`.
+    /// How many bytes of payloads, names and signatures held packets may hold. Full: a packet is
+    /// refused as with `max_held`.
     pub max_held_bytes: usize,
     /// How long a packet of an unknown epoch is held. A guess: a new epoch needs about as many hops
     /// as its tree is deep to reach every member. If this is too short, packets that overtake their

@@ -45,7 +45,7 @@ pub enum Input<I> {
     },
     /// An armed timer fired.
     Timer {
-        /// Which timer fired.
+        /// The timer that fired.
         timer: Timer,
         /// How long after its time the timer fired. More than
         /// [`Config::pause`](super::Config::pause) shows that this process was paused.

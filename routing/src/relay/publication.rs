@@ -79,10 +79,12 @@ pub enum PublishError<I> {
     #[error("this node is leaving")]
     Draining,
     /// `max_open` packets are open, or as many messages as the receivers' windows hold.
-    #[error("{0} packets with messages are open, and one more does not fit; wait for a receipt")]
+    #[error(
+        "{0} packets with messages wait for their receipts, and one more does not fit; wait for a receipt"
+    )]
     WindowFull(usize),
     /// The payload is too large.
-    #[error("the payload has {bytes} bytes; at most {max} are taken")]
+    #[error("the payload has {bytes} bytes; the limit is {max}")]
     PayloadTooLarge {
         /// The size of the payload.
         bytes: usize,
@@ -90,7 +92,9 @@ pub enum PublishError<I> {
         max: usize,
     },
     /// The payloads of the open messages fill their memory bound.
-    #[error("open messages hold {bytes} bytes, the bound is {max}; wait for a receipt")]
+    #[error(
+        "messages without a receipt hold {bytes} bytes, and the limit is {max}; wait for a receipt"
+    )]
     MemoryFull {
         /// The bytes that open messages hold.
         bytes: usize,
@@ -101,10 +105,10 @@ pub enum PublishError<I> {
     #[error("{0} messages are kept for members that are away, and one more does not fit")]
     KeptFull(usize),
     /// More peers are awaited than a roster holds.
-    #[error("{0} peers are awaited; at most {1} can be")]
+    #[error("the message awaits {0} peers; the limit is {1}")]
     TooManyAwaited(usize, u32),
     /// The strategy has a fanout that no tree has.
-    #[error("{0:?} is not possible: the fanout of a tree is 2 ..= {max}", max = Strategy::MAX_FANOUT)]
+    #[error("{0:?} is no valid strategy: the fanout of a tree is 2 to {max}", max = Strategy::MAX_FANOUT)]
     ImpossibleStrategy(Strategy),
     /// The list of destinations is empty.
     #[error("the list of destinations is empty")]
@@ -116,16 +120,16 @@ pub enum PublishError<I> {
     #[error("{0:?} is not a member of the current epoch")]
     UnknownPeer(I),
     /// A destination has said goodbye, and the message is not to be kept for its return.
-    #[error("{0:?} has left")]
+    #[error("{0:?} has left the overlay")]
     HasLeft(I),
     /// A destination's rank is not known yet, or two destinations claim the same rank.
     #[error("the rank of {0:?} is not known yet")]
     RosterIncomplete(I),
     /// The message was to be signed, and the key has failed.
-    #[error("the key does not sign")]
+    #[error("the key of this node cannot sign messages")]
     NotSigned,
     /// A destination's rank is not known and never will be: the epoch has more
     /// members than rosters are kept for.
-    #[error("the rank of {0:?} is not known: {1} members are more than a roster holds")]
+    #[error("the rank of {0:?} is not known, since the {1} members are more than a roster holds")]
     RosterTooLarge(I, u32),
 }

@@ -30,7 +30,7 @@ impl Router for Aware {
     }
 
     fn about(&self) -> &'static str {
-        "Over the sibling tree, the shortest way round the known dead."
+        "Over the sibling tree, on the shortest way round the known dead nodes."
     }
 
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {

@@ -26,7 +26,7 @@ impl Router for Basic {
     }
 
     fn about(&self) -> &'static str {
-        "Over the sibling tree, the rule of its paper as it is written."
+        "Over the sibling tree, by the rule of the paper as it is written."
     }
 
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {
@@ -46,7 +46,7 @@ impl Router for BasicLeast {
     }
 
     fn about(&self) -> &'static str {
-        "Over the sibling tree, to the neighbour that the rule says is nearest."
+        "Over the sibling tree, to the neighbour that is nearest by the rule of the paper."
     }
 
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {

@@ -18,7 +18,7 @@ impl Router for Variant {
     }
 
     fn about(&self) -> &'static str {
-        "Over the sibling tree, up, along a ring, and down."
+        "Over the sibling tree: up, along the ring of a level, and down."
     }
 
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32 {

@@ -34,8 +34,9 @@ pub fn lower_bound(problem: &Problem) -> u32 {
     lower_bound_while(problem, &mut || true)
 }
 
-/// As [`lower_bound`]. Once `goes_on` denies, the parts of the bound that are not computed yet are
-/// left out. The result may then be smaller, and is still a lower bound.
+/// The [`lower_bound`] within the time that `goes_on` allows. Once `goes_on` denies, the parts of
+/// the bound that are not computed yet are left out. The result may then be smaller, and is still a
+/// lower bound.
 pub fn lower_bound_while(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> u32 {
     let bound = match problem.request().collective {
         Collective::Oab => one_to_all(problem, goes_on),

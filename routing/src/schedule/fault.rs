@@ -26,7 +26,7 @@ pub enum FaultError {
     #[error("{0:?} is no fault; expected link:A-B or node:A with the names of nodes")]
     Syntax(String),
     /// There are more faults than allowed.
-    #[error("{0} faults are too many; give at most {FAULTS_MAX}")]
+    #[error("{0} faults are given; give at most {FAULTS_MAX}")]
     TooMany(usize),
     /// No node has this name.
     #[error("{graph} has no node {node:?}; its nodes have names such as {example:?}")]

@@ -177,7 +177,7 @@ fn spidergon(graph: &str, n: u32) -> Result<Topology, TopologyError> {
     if !n.is_multiple_of(2) {
         return Err(TopologyError::Parameters {
             graph: graph.to_owned(),
-            reason: "a spidergon has an even number of nodes; give one",
+            reason: "a spidergon has an even number of nodes; give an even number",
         });
     }
     numbered(graph, n, |i| vec![(i + 1) % n, (i + n / 2) % n])

@@ -59,7 +59,7 @@ impl Request {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemError {
     /// No source is given, but the collective needs one.
-    #[error("{collective} needs a source; give one such as {example:?}")]
+    #[error("{collective} needs a source; give a node such as {example:?}")]
     NoSource {
         /// The collective that was asked for.
         collective: Collective,
@@ -67,10 +67,10 @@ pub enum ProblemError {
         example: String,
     },
     /// A source is given although all nodes are sources.
-    #[error("{0} has no single source: give senders instead, or leave the source out")]
+    #[error("{0} has no single source; give senders instead, or leave out the source")]
     NeedlessSource(Collective),
     /// A list of senders or receivers is given although the source is the only one.
-    #[error("the {what} of {collective} is its source: leave the list of {what}s out")]
+    #[error("the {what} of {collective} is its source; leave out the list of {what}s")]
     NeedlessList {
         /// The collective that was asked for.
         collective: Collective,
@@ -92,13 +92,11 @@ pub enum ProblemError {
         example: String,
     },
     /// A list is empty, or names no node but the source.
-    #[error(
-        "nobody has anything to send to another; name at least one sender and another receiver"
-    )]
+    #[error("no sender has a receiver; name at least one sender and another node as a receiver")]
     NothingToSend,
     /// A receiver cannot be reached.
     #[error(
-        "nothing leads from {from} to {to} in {graph} with these faults; take a fault away, or {to} out"
+        "no path leads from {from} to {to} in {graph} with these faults; remove a fault, or leave out {to}"
     )]
     Unreachable {
         /// The name of the sender.
@@ -109,22 +107,22 @@ pub enum ProblemError {
         graph: String,
     },
     /// The excess is too large.
-    #[error("an excess of {0} is too large; give 0 to {EXCESS_MAX}")]
+    #[error("an excess of {0} channels is too large; give 0 to {EXCESS_MAX}")]
     Excess(u8),
     /// The number of blocks is out of range.
-    #[error("{0} blocks are out of range; give 1 to {BLOCKS_MAX}")]
+    #[error("the number of blocks, {0}, is out of range; give 1 to {BLOCKS_MAX}")]
     Blocks(u32),
     /// Blocks are given, but the collective is no one-to-all broadcast.
-    #[error("only a one-to-all broadcast (oab) is cut into blocks; leave the blocks of {0} out")]
+    #[error("only a one-to-all broadcast (oab) is cut into blocks; leave out the blocks of {0}")]
     NeedlessBlocks(Collective),
     /// There are more deliveries than a search can handle.
     #[error(
-        "{0} deliveries are too many; take a smaller graph, fewer blocks, senders or receivers: at most {DELIVERIES_MAX}"
+        "{0} deliveries are more than the limit of {DELIVERIES_MAX}; choose a smaller graph, or fewer blocks, senders or receivers"
     )]
     TooLarge(usize),
     /// A schedule would take too much memory.
     #[error(
-        "the shortest paths of all deliveries have {0} channels in all (by store-forward each counts four times), which takes too much memory; take a smaller graph, fewer senders or receivers: at most {PATH_CHANNELS_MAX}"
+        "the shortest paths of all deliveries have {0} channels together (with store-forward each counts four times), more than the limit of {PATH_CHANNELS_MAX}; choose a smaller graph, or fewer senders or receivers"
     )]
     TooLong(usize),
 }

@@ -65,8 +65,7 @@ pub enum TopologyError {
     Channels(String),
     /// A line of an edge list is no edge.
     #[error(
-        "{graph}, line {line}: {text:?} is no edge; expected the names of two different nodes such \
-         as `a b`, or `a > b` for a channel from a to b alone; a name has letters, digits, '_' and '.'"
+        "{graph}, line {line}: {text:?} is no edge; expected the names of two different nodes such as `a b`, or `a > b` for a channel in one direction; a name has letters, digits, '_' and '.'"
     )]
     Edge {
         /// The name of the graph.
@@ -277,7 +276,7 @@ impl Topology {
             graph: self.name.clone(),
             fault: fault.to_string(),
             hint: match is_other_way {
-                true => " (there is one in the other direction)",
+                true => " (the graph has the link in the other direction)",
                 false => "",
             },
             example: format!("link:{}-{}", self.nodes[from], self.nodes[to]),

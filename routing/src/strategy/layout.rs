@@ -44,8 +44,8 @@ named! {
         /// Each member sends to the next one: for much data where the uplinks are the limit, and
         /// few members.
         Chain = "chain",
-        /// For much data where the uplinks are the limit: each message takes another way, so
-        /// that every uplink is busy all the time. Up to 1,024 members; above that `binomial`.
+        /// Each message on another way, so that every uplink is always busy, for much data where
+        /// the uplinks are the limit. Above 1,024 members it is `binomial`.
         Circulant = "circulant",
     }
 }
@@ -81,7 +81,7 @@ impl FromStr for Choice {
 
 /// A name that no strategy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; known are {all}", all = Choice::names("and"))]
+#[error("{0:?} is no strategy; expected {all}", all = Choice::names("or"))]
 pub struct UnknownStrategy(String);
 
 /// The order in which a message goes to the members.
@@ -110,8 +110,8 @@ pub enum Strategy {
     /// ([`Circulant`](crate::schedule::circulant::Circulant)). Above [`Strategy::CIRCULANT_MAX`]
     /// members it is `Binomial`.
     Circulant {
-        /// How many blocks follow. The number may start anywhere and becomes less by one with each
-        /// block. The last block has 0.
+        /// The number of blocks that follow. It may start anywhere and becomes less by one with
+        /// each block. The last block has 0.
         left: u32,
         /// Ranks that hand nothing on. Publishers leave the list empty; the relay fills it in when
         /// it issues the message.

@@ -41,7 +41,7 @@ pub struct Walked {
 pub struct Schedules {
     /// The seed of the first schedule; the others follow.
     pub first_seed: u64,
-    /// How many schedules.
+    /// The number of schedules to walk.
     pub count: u64,
     /// Whether to go on after a failure, so that failures are counted.
     pub to_the_end: bool,

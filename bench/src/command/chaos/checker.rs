@@ -44,7 +44,7 @@ pub enum Audience {
 /// A message that a relay accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The time of acceptance.
+    /// The time at which the origin accepted the message.
     pub at: Duration,
     /// The place of the origin.
     pub placement: Placement<Id>,

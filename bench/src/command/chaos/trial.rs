@@ -67,7 +67,7 @@ pub struct Outcome {
     pub faults: u64,
     /// The kinds of these faults.
     pub kinds: BTreeSet<&'static str>,
-    /// Accepted messages.
+    /// The number of messages that their origins accepted.
     pub published: u64,
     /// Accepted messages for all members.
     pub broadcasts: u64,
@@ -75,7 +75,7 @@ pub struct Outcome {
     pub deliveries: u64,
     /// Members that stayed up and were given up because their names were not known.
     pub unnamed: u64,
-    /// Callers of collective operations.
+    /// The number of calls of collective operations.
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,

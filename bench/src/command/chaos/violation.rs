@@ -29,59 +29,65 @@ impl fmt::Display for Name {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum Violation {
-    #[error("{message}: {by} in its life {boot} delivered it {count} times")]
+    #[error("{message}: {by}, in its life {boot}, delivered the message {count} times")]
     DeliveredTwice {
         message: Name,
         by: Id,
         boot: u64,
         count: u32,
     },
-    #[error("{message}: delivered, but nobody published it")]
+    #[error("{message}: the message was delivered, but no node published it")]
     NeverPublished { message: Name },
-    #[error("{message}: {by} delivered other bytes than were published")]
+    #[error("{message}: {by} delivered other bytes than the published ones")]
     WrongBytes { message: Name, by: Id },
-    #[error("{message}: {by} delivered it and was not meant")]
+    #[error("{message}: {by} delivered the message and was no destination")]
     NotMeant { message: Name, by: Id },
-    #[error("{message}: the receipt came from {by}")]
+    #[error("{message}: the receipt was given by {by}, which is not the origin")]
     ForeignReceipt { message: Name, by: Id },
-    #[error("{message}: a second receipt")]
+    #[error("{message}: the origin gave a second receipt")]
     SecondReceipt { message: Name },
-    #[error("{message}: no receipt, though its origin lived on")]
+    #[error("{message}: the origin gave no receipt, though it stayed alive")]
     NoReceipt { message: Name },
-    #[error("{message}: no receipt, though its origin called itself drained")]
+    #[error("{message}: the origin gave no receipt, though it reported that it is drained")]
     DrainedEarly { message: Name },
-    #[error("{message}: rank {rank} ({peer:?}) is falsely called delivered")]
+    #[error(
+        "{message}: the receipt says delivered for rank {rank} ({peer:?}), which did not deliver the message"
+    )]
     FalselyDelivered {
         message: Name,
         rank: u32,
         peer: Option<Id>,
     },
-    #[error("{message}: rank {rank} is called refused and has delivered")]
+    #[error("{message}: the receipt says refused for rank {rank}, which delivered the message")]
     FalselyRefused { message: Name, rank: u32 },
-    #[error("{message}: rank {rank} has two lines")]
+    #[error("{message}: the receipt has two lines for rank {rank}")]
     NamedTwice { message: Name, rank: u32 },
-    #[error("{message}: rank {rank} is called {peer}, who never stood there")]
+    #[error("{message}: the receipt names {peer} at rank {rank}, a rank that {peer} never had")]
     WrongName { message: Name, rank: u32, peer: Id },
-    #[error("{message}: {peer:?} has a line and was neither a member nor awaited")]
+    #[error(
+        "{message}: the receipt has a line for {peer:?}, which was neither a member nor awaited"
+    )]
     NotExpected { message: Name, peer: Option<Id> },
-    #[error("{message}: {named} lines for {expected} expected members")]
+    #[error("{message}: the receipt has {named} lines for {expected} expected members")]
     WrongLines {
         message: Name,
         expected: usize,
         named: usize,
     },
-    #[error("{message}: {peer} stayed up and a member, and is {} ({})", state.name(), reason.name())]
+    #[error("{message}: {peer} stayed up and a member, but the receipt says {} ({})", state.name(), reason.name())]
     Forsaken {
         message: Name,
         peer: Id,
         state: State,
         reason: Reason,
     },
-    #[error("{message}: {peer} was there and a member, and has no line")]
+    #[error("{message}: {peer} was up and a member, but the receipt has no line for it")]
     LeftOut { message: Name, peer: Id },
-    #[error("{message}: {peer} had said goodbye to the origin, and has a line")]
+    #[error("{message}: {peer} had said goodbye to the origin, but the receipt has a line for it")]
     LineAfterGoodbye { message: Name, peer: Id },
-    #[error("at {at:?} {by} was told that {peer} has left in its life {boot}, which never said so")]
+    #[error(
+        "at {at:?} {by} was told that life {boot} of {peer} has left, but this life never said goodbye"
+    )]
     FalseGoodbye {
         at: Duration,
         by: Id,
@@ -95,11 +101,13 @@ pub enum Violation {
         a: Id,
         b: Id,
     },
-    #[error("at {at:?} {orphan} took {child} for a child though it had lost its own parent")]
+    #[error(
+        "at {at:?} {orphan} accepted {child} as a child, though {orphan} had lost its own parent"
+    )]
     OrphanWithChild { at: Duration, orphan: Id, child: Id },
-    #[error("{id} keeps something of its messages, though all have their receipts")]
+    #[error("{id} still holds state of its own messages, though all have their receipts")]
     Retained { id: Id },
-    #[error("at {at:?} {id} holds {length} {name}, the bound is {bound}")]
+    #[error("at {at:?} {id} holds {length} {name}; the bound is {bound}")]
     Unbounded {
         at: Duration,
         id: Id,
@@ -107,7 +115,7 @@ pub enum Violation {
         length: usize,
         bound: usize,
     },
-    #[error("the {members} of a part did not heal within {after:?}: {defect}")]
+    #[error("a part of {members} nodes did not heal within {after:?}: {defect}")]
     PartNotHealed {
         after: Duration,
         members: usize,
@@ -115,13 +123,15 @@ pub enum Violation {
     },
     #[error("{key}: {breach}")]
     Collective { key: String, breach: Breach },
-    #[error("a panic: {text}")]
+    #[error("a handler panicked: {text}")]
     Panicked { text: String },
-    #[error("a storm of messages at {at:?}")]
+    #[error("the nodes did not stop exchanging messages at {at:?}")]
     Storm { at: Duration },
-    #[error("not healed {after:?} after the last fault: {defect}")]
+    #[error("the overlay had not healed {after:?} after the last fault: {defect}")]
     NotHealed { after: Duration, defect: Defect },
-    #[error("healed, but not quiet: {events} events in the last {length:?}; the first: {first}")]
+    #[error(
+        "the overlay healed but did not become quiet: {events} events in the last {length:?}, the first of them {first}"
+    )]
     NotQuiet {
         events: usize,
         length: Duration,

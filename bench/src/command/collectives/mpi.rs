@@ -48,7 +48,7 @@ pub(super) fn measure(ranks: u32, rounds: u32, broadcast_ms: f64) -> Result<Vec<
         .args(["-O2", "-o"])
         .args([&program, &source])
         .output();
-    let missing = "install openmpi-bin, libopenmpi-dev and gcc, or leave --mpi out";
+    let missing = "install the packages openmpi-bin, libopenmpi-dev and gcc, or leave out --mpi";
     let compiled = compiled.map_err(|e| Failure::Run(format!("mpicc: {e}; {missing}")))?;
     checked("mpicc", &compiled)?;
     let run = Command::new("mpirun")

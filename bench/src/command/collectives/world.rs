@@ -103,7 +103,9 @@ fn one(world: &mut World, nodes: u32, operation: Operation) -> Result<Row, Failu
             };
             let outcome = outcome.map_err(Failure::run)?;
             if !outcome.agreed || !outcome.missing.is_empty() {
-                return Err(Failure::Run(format!("{name} was not completed by all")));
+                return Err(Failure::Run(format!(
+                    "the collective {name} ended without some members"
+                )));
             }
             answered += 1;
             last = told.at;

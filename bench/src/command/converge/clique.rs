@@ -9,15 +9,15 @@ use crate::arena::clique::{Found, Trial};
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
-/// How the ring of a fully connected system is made.
+/// The procedure that makes the ring of a fully connected system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcedureName {
-    /// By exchanges of successors.
+    /// By exchanges of successors, which corrects [FC].
     Corrected,
-    /// As [FC] writes it.
+    /// As [FC] prints the procedure.
     AsWritten,
-    /// By the order of a list that all share.
+    /// By the order of a list that all processes share.
     Sorted,
 }
 

@@ -22,7 +22,7 @@ use crate::record::{self, Stopwatch};
 pub enum RootName {
     /// A node of highest degree.
     Highest,
-    /// One that the seed draws, which says that its degree is the highest.
+    /// A node that the seed draws, and that claims the highest degree.
     Drawn,
 }
 
@@ -89,16 +89,17 @@ impl Converge {
     /// The number of runs in a graph. Fails if the options do not fit a graph.
     pub(super) fn runs_in_graph(&self) -> Result<u64, Failure> {
         let refusal = if self.bootstrap != BootstrapName::Graph {
-            "--graph is of --bootstrap graph: add it"
+            "--graph is only for --bootstrap graph: add --bootstrap graph, or leave out --graph"
         } else if self.graph.is_none() {
-            "--bootstrap graph needs to know which: give --graph, such as --graph mesh:25x40"
+            "--bootstrap graph needs a graph: give --graph, such as --graph mesh:25x40"
         } else if self.arbitrary || self.single_faults {
-            "--bootstrap graph starts clean: leave --arbitrary and --single-faults out"
+            "--bootstrap graph is always a clean start: leave out --arbitrary and --single-faults"
         } else if self.shape.is_some() || self.repeat || self.procedure != ProcedureName::Corrected
         {
-            "--bootstrap graph makes its own tree: leave --shape, --repeat and --procedure out"
+            "--bootstrap graph builds its own tree: leave out --shape, --repeat and --procedure"
         } else if self.is_scheduled() {
-            "--bootstrap graph goes by rounds: leave --scheduler and --reading out"
+            "--bootstrap graph runs in rounds, without a scheduler: leave out --scheduler and \
+             --reading"
         } else if self.seeds == Some(0) {
             "--seeds 0 runs nothing: give at least 1"
         } else {

@@ -15,7 +15,7 @@ pub struct InvalidSizes;
 
 impl std::fmt::Display for InvalidSizes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("expected a number from 1 to 16777216, or two as A..B")
+        f.write_str("expected a number from 1 to 16777216, or a range such as 2..64")
     }
 }
 

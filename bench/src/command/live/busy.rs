@@ -26,7 +26,7 @@ impl Busy {
                 .kill_on_drop(true)
                 .process_group(0)
                 .spawn()
-                .map_err(|error| Failure::Run(format!("no busy process: {error}")))?;
+                .map_err(|error| Failure::Run(format!("cannot start a busy process: {error}")))?;
             let stdin = child.stdin.take();
             children.push((child, stdin));
         }

@@ -79,7 +79,11 @@ pub fn processor_time(pid: u32) -> Result<Duration, Failure> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path);
     let text = text.map_err(|error| Failure::Run(format!("cannot read {path}: {error}")))?;
-    let ticks = ticks(&text).ok_or_else(|| Failure::Run(format!("{path} is not understood")))?;
+    let ticks = ticks(&text).ok_or_else(|| {
+        Failure::Run(format!(
+            "{path} has no processor times in its fields 14 and 15"
+        ))
+    })?;
     let per_second = rustix::param::clock_ticks_per_second();
     Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
 }
@@ -109,7 +113,8 @@ impl Loopback {
         let path = "/proc/self/net/dev";
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| Failure::Run(format!("cannot read {path}: {error}")))?;
-        Self::parse(&text).ok_or_else(|| Failure::Run(format!("{path} has no loopback interface")))
+        Self::parse(&text)
+            .ok_or_else(|| Failure::Run(format!("{path} names no loopback interface")))
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -27,36 +27,36 @@ const LAST: Duration = Duration::from_secs(10);
 /// How long to wait for messages that may come twice.
 const TWICE: Duration = Duration::from_secs(1);
 
-/// Silence some nodes and broadcast at once.
+/// Silence some nodes, and broadcast at the same moment.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live cut --nodes 64 --cut 10%
   binomesh-bench live cut --nodes 16 --cut 2 --repeat 5 --json
 
-The nodes that are cut are stopped by SIGSTOP, all at once: no connection is closed,
-no ICMP is sent, and what is sent to them is taken and not answered. The first
-broadcast goes out the moment they are, when nobody can know; others follow for
---seconds, each from a random node that lives. Every one must come to all others that
-live, once, counted at the receivers; the first within --first-milliseconds. Exit
-status 1 otherwise.")]
+SIGSTOP stops the cut nodes, all at once: no connection is closed, no ICMP is sent, and the
+kernel accepts datagrams to them without an answer. The first broadcast goes out at this
+moment, when no other node can know of the cut. Further broadcasts follow for --seconds,
+each from a random live node. Each broadcast must reach all other live nodes once, counted
+at the receivers, and the first one within --first-milliseconds. The exit status is 1
+otherwise.")]
 pub struct Cut {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]
     pub nodes: u32,
-    /// How many of them are cut: a number, or a share of all such as 10%.
+    /// The number of nodes that are cut, or their share such as 10%.
     #[arg(long, default_value = "10%")]
     pub cut: Share,
-    /// How long broadcasts go on.
+    /// How many seconds the broadcasts go on.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub seconds: u64,
-    /// Between two of them.
+    /// The time between two broadcasts.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub every_milliseconds: u64,
-    /// Within what the first must have come to all that live.
+    /// The time in which the first broadcast must reach all live nodes.
     #[arg(long, default_value_t = 150.0)]
     pub first_milliseconds: f64,
-    /// How often, each time with a new cluster and other victims.
+    /// The number of runs, each with a new cluster and other victims.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// The cluster.
@@ -84,7 +84,7 @@ pub struct Row {
     pub duplicates: u64,
     /// The median time until a broadcast before the cut had come to all nodes.
     pub before_milliseconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until a broadcast before the cut had come to all nodes.
     pub before_milliseconds_max: Option<f64>,
     /// The time until the first broadcast after the cut had come to all living nodes.
     pub first_milliseconds: Option<f64>,

@@ -18,28 +18,28 @@ use crate::command::{Failure, Finding};
 use crate::hosts::namespace;
 use crate::record;
 
-/// Let it be; count bytes, processor time and changes.
+/// Leave the cluster idle, and count bytes, processor time and changes.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live idle --nodes 64 --minutes 5
   binomesh-bench live idle --profile quiet --json
 
-The run has a network namespace of its own, so that its loopback interface carries
-the nodes' packets alone; making one needs the package iproute2 and root, or a
-system that allows user namespaces. Its counters hold whole IP packets. No node is
-asked anything meanwhile. Exit status 1 if a table changed, or above the limits: at
-the default profile 600 bytes per second and node and 0.001 of a core per node, at
-quiet 150 and 0.001, unless given; fast has none.")]
+The run has a network namespace of its own, whose loopback interface carries only the
+packets of the nodes. A namespace needs the package iproute2, and root or user namespaces.
+The counters of the interface count whole IP packets. No node is asked during the count. The
+exit status is 1 if a table changed, or if a limit was exceeded. The default limits per node
+are 600 bytes per second and 0.001 of a core at the profile default, and 150 bytes and 0.001
+at quiet; fast has none.")]
 pub struct Idle {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
-    /// How long is counted.
+    /// How many minutes are counted.
     #[arg(long, default_value_t = 5.0, value_parser = minutes)]
     pub minutes: f64,
-    /// How long the cluster is let be before that: a default back-off has reached
-    /// its longest pause after a minute.
+    /// How many seconds the cluster is left idle before the count. A back-off with default settings
+    /// reaches its longest pause after a minute.
     #[arg(long, default_value_t = 60)]
     pub settle_seconds: u64,
     /// The limit of bytes_per_second_per_node.

@@ -19,32 +19,33 @@ use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::record;
 
-/// Kill random nodes at once; time avoidance, the ring and the graph.
+/// Kill random nodes at once, and measure the time until the cluster has healed.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live kill --nodes 32 --kill 1,4,30% --repeat 10
   binomesh-bench live kill --profile fast --kill 30% --json
 
-Every run is a new cluster. From the moment before the first signal until, by the
-live nodes' own answers, none leads to a dead one any more (avoided_seconds), the
-successors and predecessors are one ring of exactly the live (relinked_seconds),
-and their tables are the exact graph of the survivors (graph_seconds). What comes
-undone again is timed anew. A figure is too large by at most --poll-milliseconds
-and an answer. Exit status 1 if a maximum is above its limit; at the default
-profile that is 2, 4 and 4 s, at fast 0.5, 1.5 and 4 s, unless given; the graph has
-a limit at --grace-seconds 0 only, and quiet has none.")]
+Every run is a new cluster. Three times are measured from the moment before the first
+signal, by the answers of the live nodes: until no entry leads to a dead node
+(avoided_seconds), until the successors and predecessors are one ring of exactly the live
+nodes (relinked_seconds), and until the tables are the exact graph of the live nodes
+(graph_seconds). If one of these states is lost again, its time goes on. A time is too long
+by at most --poll-milliseconds and an answer. The exit status is 1 if a maximum is above its
+limit. The default limits are 2, 4 and 4 s at the profile default, and 0.5, 1.5 and 4 s at
+fast; quiet has none, and the graph has one only with --grace-seconds 0.")]
 pub struct Kill {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
-    /// How many of them to kill, also in percent; several are measured in turn.
+    /// The number of nodes to kill, or their share such as 30%. Several numbers are measured in
+    /// turn.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     pub kill: Vec<Share>,
-    /// How many runs of each.
+    /// The number of runs for each number of killed nodes.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// How often each node is asked.
+    /// The time between two questions to a node.
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub poll_milliseconds: u64,
     /// The limit of avoided_seconds.
@@ -115,7 +116,7 @@ pub struct Run {
     /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How many were killed.
+    /// The number of killed nodes.
     pub killed: u32,
     /// The number of the run.
     pub run: u32,
@@ -136,7 +137,7 @@ pub struct Summary {
     /// The run that the row is about.
     #[serde(flatten)]
     pub context: Context,
-    /// How many were killed.
+    /// The number of killed nodes.
     pub killed: u32,
     /// The number of runs.
     pub runs: u32,
@@ -148,13 +149,13 @@ pub struct Summary {
     pub avoided_seconds_limit: Option<f64>,
     /// The median time until the ring was closed.
     pub relinked_seconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until the ring was closed.
     pub relinked_seconds_max: Option<f64>,
     /// The limit of that value.
     pub relinked_seconds_limit: Option<f64>,
     /// The median time until the graph was exact.
     pub graph_seconds_p50: Option<f64>,
-    /// The longest such time.
+    /// The longest time until the graph was exact.
     pub graph_seconds_max: Option<f64>,
     /// The limit of that value.
     pub graph_seconds_limit: Option<f64>,

@@ -26,31 +26,30 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// How long before the end of the cut a broadcast must have begun to be judged.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Cut the cluster in two halves for a while.
+/// Cut the cluster into two halves for some time.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live partition --nodes 16 --seconds 30
   binomesh-bench live partition --nodes 8 --seconds 10 --profile fast --json
 
-Every datagram goes through a relay of ours, which drops those between the halves
-silently; which nodes are in which half is random. During the cut each half sends
-a broadcast per second from a random node of its own. What was accepted 5 s before
-the end or sooner must have come to all others of that half by the end, counted at
-the receivers and never twice; once a half is the exact graph of its own, it
-accepts every broadcast. When mended, all must be one exact graph within
---heal-seconds. Exit status 1 otherwise.")]
+Every datagram goes through a relay of this program, which silently drops the datagrams between
+the halves. The halves are random. During the cut each half sends one broadcast per second from a
+random node. A broadcast that was accepted at least 5 s before the end of the cut must reach all
+other nodes of its half by the end, each once, counted at the receivers. A half accepts every
+broadcast as soon as it is the exact graph of its own nodes. After the cut all nodes must be one
+exact graph within --heal-seconds. The exit status is 1 otherwise.")]
 pub struct Partition {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=253))]
     pub nodes: u32,
-    /// How long they are cut.
+    /// How many seconds the halves are cut.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(6..=86_400))]
     pub seconds: u64,
-    /// How long becoming one again may take.
+    /// How many seconds the halves may take to become one cluster again.
     #[arg(long, default_value_t = 10.0)]
     pub heal_seconds: f64,
-    /// How often each node is asked.
+    /// The time between two questions to a node.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub poll_milliseconds: u64,
     /// The cluster.
@@ -170,7 +169,9 @@ impl Partition {
             Some(judge(half, sent, begun, *graph, mended, &receivers))
         };
         let (Some(with_root), Some(without_root)) = (judged(0), judged(1)) else {
-            return Err(Failure::Run("there are no two halves".to_owned()));
+            return Err(Failure::Run(
+                "the cluster does not have two halves".to_owned(),
+            ));
         };
         let duplicates = receivers.duplicates();
         let ok = with_root.is_served()

@@ -19,35 +19,35 @@ use super::watch::Watch;
 use crate::command::{Failure, Finding};
 use crate::record;
 
-/// Stop a process shortly, then for long, and let it go on.
+/// Stop a process for a short time, then for a long one, and let it continue.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live pause --nodes 16
   binomesh-bench live pause --profile fast --repeat 5 --json
 
-SIGSTOP of a random node for half the detection timeout: nothing may happen, no
-epoch and no verdict, at any node. Then of a random node for five times as long:
-the others see one leave and one return in at most --epochs epochs, count nobody
-else less, call nobody else down, and the exact graph of all stands again. (Without a
-grace a rank is given away before those behind the paused node have found another
-place, so that they too may not be counted for a moment.) The timeout is two
-and a half of the profile's beats, unless given. Exit status 1 otherwise.")]
+SIGSTOP of a random node for half the detection timeout: no node may see a new epoch or a
+verdict. Then SIGSTOP of a random node for five times as long: the others see this node
+leave and return in at most --epochs epochs, lose no other member, take no other node for
+dead, and become the exact graph of all nodes again. Without a grace the rank of the paused
+node is given away early, so that the count may lack the nodes below the paused node for a
+moment. The default detection timeout is two and a half beats of the profile. The exit
+status is 1 otherwise.")]
 pub struct Pause {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(3..=1024))]
     pub nodes: u32,
-    /// How often both are done, each time to new random nodes.
+    /// The number of times that both are done, each time to other random nodes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// The detection timeout.
     #[arg(long)]
     pub detection_seconds: Option<f64>,
-    /// The most epochs that a leave and a return may take: orphans of the paused
-    /// node that find a new place may take one more each time.
+    /// The most epochs that a leave and a return may take. Orphans of the paused node that find a
+    /// new place may take one more each time.
     #[arg(long, default_value_t = 4)]
     pub epochs: u64,
-    /// How often each node is asked.
+    /// The time between two questions to a node.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub poll_milliseconds: u64,
     /// The cluster.

@@ -23,19 +23,19 @@ Examples:
   binomesh-bench live saturate --minutes 10
   binomesh-bench live saturate --nodes 16 --minutes 1 --busy 4 --json
 
-One busy process per core competes with the nodes. Nobody is killed, so any epoch,
-any node less and any verdict is false. Exit status 1 if there was one.")]
+One busy process per core competes with the nodes. No node is killed, so each new epoch, each
+lost member and each verdict is false. The exit status is 1 if there was one.")]
 pub struct Saturate {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub nodes: u32,
-    /// How long.
+    /// How many minutes the nodes are watched.
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     pub minutes: f64,
-    /// How many busy processes; one per core if not given.
+    /// The number of busy processes [default: one per core].
     #[arg(long)]
     pub busy: Option<usize>,
-    /// How often each node is asked.
+    /// The time between two questions to a node.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub poll_milliseconds: u64,
     /// The cluster.

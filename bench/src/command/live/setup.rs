@@ -23,29 +23,29 @@ mod folder;
 /// What all workloads are told about their cluster.
 #[derive(Debug, Clone, Args)]
 pub struct Setup {
-    /// How eagerly the nodes watch each other: default, fast or quiet.
+    /// How closely the nodes watch each other: default, fast or quiet.
     #[arg(long, default_value_t = Profile::Default)]
     pub profile: Profile,
     /// The deployment tree: binomial, binary, flat or random.
     #[arg(long, default_value_t = Shape::Binomial)]
     pub shape: Shape,
-    /// How long a dead node's rank stays vacant; `pause`, `stall` and `uplink` take
-    /// what nodes have by default (30), the others 0.
+    /// How many seconds the rank of a dead node stays vacant [default: 30 for `pause`, `stall` and
+    /// `uplink`, else 0].
     #[arg(long)]
     pub grace_seconds: Option<u64>,
-    /// Draws whatever is random: victims, halves, origins.
+    /// The seed of all random choices: victims, halves and origins.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How long forming and healing may take.
+    /// The time limit of forming and of healing.
     #[arg(long, default_value_t = 120)]
     pub timeout_seconds: u64,
-    /// The nodes' program; `binomesh` beside this one if not given.
+    /// The program of the nodes [default: `binomesh` beside this program].
     #[arg(long)]
     pub binary: Option<PathBuf>,
-    /// Which log lines the nodes write.
+    /// The log filter of the nodes.
     #[arg(long, default_value = "info")]
     pub log: String,
-    /// Copy the nodes' logs to this folder before they are removed.
+    /// Copy the logs of the nodes to this folder before the run removes them.
     #[arg(long)]
     pub keep_logs: Option<PathBuf>,
     /// Print JSON, one object per line.
@@ -137,7 +137,7 @@ impl Setup {
         let folder = Folder::make().map_err(Failure::run)?;
         let mut config = self.config(nodes, places)?;
         config.folder = Some(folder.path().to_owned());
-        let asked = || Failure::Run("stopped before the end".to_owned());
+        let asked = || Failure::Run("the run was stopped by a signal before its end".to_owned());
         let cluster = tokio::select! {
             spawned = Cluster::spawn(config) => spawned.map_err(Failure::run)?,
             () = stop.cancelled() => return Err(asked()),

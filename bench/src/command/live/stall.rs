@@ -42,50 +42,50 @@ const VERDICT: Duration = Duration::from_secs(10);
 /// The time between two checks whether all messages have come.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Stop one receiver, or read nothing there, while much is broadcast.
+/// Stop one receiver, or its subscriber, during many broadcasts.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   binomesh-bench live stall
   binomesh-bench live stall --how unread --volume-mib 128 --json
 
---how undisturbed: nothing is done to anybody; the others' seconds are given as multiples
-of its own.
---how paused: SIGSTOP of one node from the first eighth of the broadcasts to the last.
-Every other node must get each of them once, and the stopped one all that it has
-according to their receipts, none twice; another node's metrics must name it as slow;
-what was kept for it (16 messages, as with
---until-seconds) must come to it once and in order.
+--how undisturbed: no node is disturbed. The times of the other runs are multiples of this
+time.
+--how paused: one node is stopped by SIGSTOP from the first eighth of the broadcasts to the
+last. Every other node must get each broadcast once. The stopped node must get, once, each
+broadcast whose receipt says that this node has it. The metrics of another node must name
+the stopped node as slow. The 16 messages that are kept for the stopped node, as with
+--until-seconds, must reach it once and in order.
 --how slow: the same node is stopped for three quarters of the time, 200 ms at a stretch.
---how unread: a subscriber of one node reads nothing until the end. All nodes must get
-everything as usual; the subscriber is given what its buffer holds and told how many
-it missed. The others' messages are counted one by one where they arrive. No node may
-ever take more memory than --memory-mib. If undisturbed was measured as well, paused and
-unread may take no longer than --times that, and 10 s more until who is paused is taken
-for down (slow may: every broadcast goes to the slow one too, and as many as --open wait
-for it). Exit status 1 otherwise.")]
+--how unread: a subscriber of one node reads nothing until the end. All nodes must get all
+messages; the subscriber gets the messages in its buffer and the number of the missed ones.
+Messages are counted one by one at the receivers. No node may ever take more memory than
+--memory-mib. If undisturbed was measured, paused and unread may take at most --times its
+time, and 10 s more until the paused node is taken for dead. (Slow may take longer, since
+every broadcast goes to the slow node, too, and up to --open of them wait for this node.)
+The exit status is 1 otherwise.")]
 pub struct Stall {
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(4..=1024))]
     pub nodes: u32,
-    /// What the one does; all, one after another, if not given.
+    /// The disturbance of the one receiver [default: all, one after another].
     #[arg(long)]
     pub how: Option<How>,
-    /// How much is broadcast.
+    /// The volume of all broadcasts.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub volume_mib: u32,
-    /// In messages of this length.
+    /// The length of each message.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub message_kib: u32,
-    /// So many of them have no receipt yet at a time.
+    /// The number of messages that wait for their receipts at a time.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub open: u32,
-    /// The most memory that a node may ever have taken: less than a quarter of what its
-    /// bounds add up to, see docs/design.md.
+    /// The most memory that a node may ever take. The default is less than a quarter of the sum of
+    /// its bounds, see docs/design.md.
     #[arg(long, default_value_t = 128)]
     pub memory_mib: u64,
-    /// How many times as long as undisturbed it may take, if one node is paused or a
-    /// subscriber reads nothing.
+    /// The greatest time with a paused node or an idle subscriber, as a multiple of the time of
+    /// undisturbed.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub times: u32,
     /// The cluster.
@@ -97,13 +97,13 @@ pub struct Stall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// Nothing is done to it.
+    /// Nothing is done to the receiver.
     Undisturbed,
-    /// Its process is stopped.
+    /// The process of the receiver is stopped.
     Paused,
-    /// Its process is stopped again and again.
+    /// The process of the receiver is stopped again and again.
     Slow,
-    /// Its subscriber reads nothing.
+    /// The subscriber of the receiver reads nothing.
     Unread,
 }
 
@@ -138,7 +138,11 @@ impl Stall {
         let mut members: Vec<Member> = cluster.members().cloned().collect();
         members.shuffle(&mut rng);
         let [origin, stalled, others @ ..] = &members[..] else {
-            return Err(Failure::Run("a cluster of less than two".to_owned()));
+            return Err(Failure::Run(
+                "a cluster of fewer than two nodes has no receiver to stall; \
+                                     give --nodes 2 or more"
+                    .to_owned(),
+            ));
         };
         let heard = Receivers::open_digests(others, "stall/#").await?;
         let most_before = peaks(&members)?.most;

@@ -39,46 +39,47 @@ Examples:
   binomesh-bench live uplink --megabits 50 --file-mib 32 --bare --times-bare 1.1 --repeat 5 \
     --kill 3 --seconds-more 2
 
-Every node is in a network namespace with an uplink of --megabits (a token bucket), on
-one bridge. A random node pushes a file of --file-mib to all others. The time is
-from the first byte until all have stored it and said so, and is compared with what
-the file alone takes on one uplink: a node that sends it to four children
-takes four times that. With --bare also with what it takes over one QUIC link with our
-settings and nothing on top, from one of the hosts to another, just before. With --kill
-further rounds follow, in which one host, neither the origin nor the root, loses its network
-and its process when half of the file is away. Exit status 1 if somebody else has not got
-it, if it took more than --times of one uplink's time, in rounds without a death, or less
-than nine tenths: then the uplinks were no limit; or if --times-bare or --seconds-more did
-not hold. Needs root, or user namespaces.")]
+Every node is in a network namespace with an uplink of --megabits (a token bucket), on one
+bridge. A random node pushes a file of --file-mib to all others. The time is measured from
+the first byte until all nodes have confirmed that they have stored the file. It is compared
+with the time of the file alone on one uplink; a node that sends the file to four children
+needs four times as long. With --bare the time is also compared with the time over one QUIC
+link with the settings of Binomesh, from one of the hosts to another, just before. With
+--kill further rounds follow, in which one host, neither the origin nor the root, loses its
+network and its process when half of the file is sent. The exit status is 1 if a living node
+lacks the file, or if --times-bare or --seconds-more did not hold. The status is also 1 if a round
+without a death took more than --times the time of one uplink, or less than nine tenths of
+this time, in which case the uplinks were no limit. Needs root, or user namespaces.")]
 pub struct Uplink {
-    /// How many hosts.
+    /// The number of hosts.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=254))]
     pub nodes: u32,
-    /// What an uplink carries, in megabits a second.
+    /// The rate of an uplink, in megabits per second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub megabits: u32,
-    /// How long the file is.
+    /// The length of the file.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub file_mib: u32,
-    /// In which order it goes to the nodes.
+    /// The order in which the file goes to the nodes.
     #[arg(long, default_value_t = Strategy::Auto)]
     pub strategy: Strategy,
-    /// How many times one uplink's time it may take.
+    /// The greatest time of the push, as a multiple of the time of the file on one uplink.
     #[arg(long, default_value_t = 1.5)]
     pub times: f64,
-    /// How often, each time from another node.
+    /// The number of pushes, each from another node.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Send the file over one bare QUIC link before each push.
     #[arg(long)]
     pub bare: bool,
-    /// How many times the bare link's time the middle push may take.
+    /// The greatest time of the median push, as a multiple of the time on the bare link.
     #[arg(long, requires = "bare")]
     pub times_bare: Option<f64>,
-    /// How many further rounds lose a host.
+    /// The number of further rounds, in each of which a host is lost.
     #[arg(long, default_value_t = 0)]
     pub kill: u32,
-    /// How many seconds more than the middle push these may take.
+    /// The greatest number of seconds that a round with a lost host may take more than the median
+    /// push.
     #[arg(long, requires = "kill")]
     pub seconds_more: Option<f64>,
     /// The cluster.
@@ -146,7 +147,7 @@ pub struct Summary {
     pub times_bare_p50: Option<f64>,
     /// How much longer than the median the slowest push with a death took.
     pub seconds_more_max: Option<f64>,
-    /// Whether both limits held.
+    /// Whether the limits --times-bare and --seconds-more held.
     pub ok: bool,
 }
 
@@ -202,7 +203,9 @@ impl Uplink {
         let transfer = move || {
             let home = CredentialsFolder::new(2, binomesh::Profile::Default, false)?;
             let [from, to, ..] = &places[..] else {
-                return Err(Failure::run("there are no two hosts"));
+                return Err(Failure::run(
+                    "the bare link needs two hosts; give --nodes 2 or more",
+                ));
             };
             let end = |place, number| -> Result<End<'_>, Failure> {
                 let identity = home.identity(number)?;
@@ -229,7 +232,8 @@ impl Uplink {
             .live()
             .filter(|member| !is_victim(member))
             .choose(rng);
-        let origin = origin.ok_or_else(|| Failure::Run("there is no node".to_owned()))?;
+        let origin =
+            origin.ok_or_else(|| Failure::Run("no living node can push the file".to_owned()))?;
         let mut file = vec![0; (self.file_mib as usize) << 20];
         rng.fill_bytes(&mut file);
         let mut options = PushOptions::new(format!("file-{number}"), file.len() as u64);
@@ -273,7 +277,7 @@ impl Uplink {
             .members()
             .position(|member| member.name == victim.name);
         let host = number.and_then(|number| u32::try_from(number).ok());
-        let host = host.ok_or_else(|| Failure::run("the victim has no host"))?;
+        let host = host.ok_or_else(|| Failure::run("the node to kill has no host"))?;
         hosts.set_cut(host, true).await?;
         cluster.kill(&victim.name).await.map_err(Failure::run)
     }

@@ -92,7 +92,7 @@ impl Network {
     /// Queue a message, when there is room.
     pub(super) async fn send(&self, payload: Bytes) -> Result<(), Failure> {
         let sent = self.queue.send(payload).await;
-        sent.map_err(|_| Failure::run("a bare connection has broken"))
+        sent.map_err(|_| Failure::run("the connection to a bare QUIC node has broken"))
     }
 
     /// Close all connections.
@@ -110,7 +110,9 @@ pub(super) async fn accept(endpoint: &Bare, children: u32) -> Result<Vec<SendStr
     let mut streams = Vec::new();
     for _ in 0..children {
         let accepted = endpoint.accept().await;
-        let accepted = accepted.ok_or_else(|| Failure::run("an endpoint has closed"))?;
+        let accepted = accepted.ok_or_else(|| {
+            Failure::run("a bare QUIC endpoint closed before its children connected")
+        })?;
         let connection = accepted.map_err(Failure::run)?;
         streams.push(connection.open_uni().await.map_err(Failure::run)?);
     }

@@ -37,7 +37,7 @@ fn failed(output: &Output, log: &Path) -> Failure {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     let log: Vec<&str> = log.lines().take(20).collect();
     Failure::Run(format!(
-        "under valgrind it failed ({}): {}\n{}",
+        "the benchmark failed under valgrind ({}): {}\n{}",
         output.status,
         told.trim(),
         log.join("\n")
@@ -54,7 +54,9 @@ fn read_all(folder: &Path) -> Result<Vec<u64>, Failure> {
             let text = std::fs::read_to_string(&path).map_err(Failure::run)?;
             let part = parse(&text);
             parts.push(part.ok_or_else(|| {
-                Failure::Run(format!("valgrind wrote what is not understood: {name}"))
+                Failure::Run(format!(
+                    "the file {name} of valgrind holds no count of instructions"
+                ))
             })?);
         }
     }

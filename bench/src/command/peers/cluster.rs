@@ -116,7 +116,7 @@ impl Network {
         match self.missed.load(Ordering::Relaxed) {
             0 => Ok(()),
             missed => Err(Failure::Run(format!(
-                "a subscriber was too slow: {missed} messages were left out"
+                "a subscriber read too slowly and missed {missed} messages"
             ))),
         }
     }
@@ -177,7 +177,7 @@ impl Publisher {
         match receipt.reached_count == receipt.expected_count {
             true => Ok(()),
             false => Err(Failure::Run(format!(
-                "a broadcast did not reach all: {:?}",
+                "a broadcast did not reach all nodes: {:?}",
                 receipt.unreached
             ))),
         }

@@ -63,7 +63,7 @@ pub(super) async fn measure(
             let report = report.map_err(Failure::run)?;
             if !report.is_complete() {
                 return Err(Failure::Run(format!(
-                    "a file did not reach all: {report:?}"
+                    "a file did not reach all nodes: {report:?}"
                 )));
             }
         }

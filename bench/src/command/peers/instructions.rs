@@ -16,8 +16,8 @@ pub(super) fn require_valgrind() -> Result<(), Failure> {
     match is_installed("valgrind") {
         true => Ok(()),
         false => Err(Failure::Run(
-            "`valgrind` is not installed, which counts the instructions; \
-             install the package valgrind"
+            "`valgrind`, which counts the instructions, is not installed; install the package \
+             valgrind"
                 .to_owned(),
         )),
     }
@@ -80,14 +80,16 @@ fn judge<'a>(
     if parts.len() != stretches.len() + 1 {
         let (parts, stretches) = (parts.len(), stretches.len());
         return Err(Failure::Run(format!(
-            "valgrind has counted {parts} parts of {stretches} stretches and an end"
+            "valgrind has counted {parts} parts; expected one for each of the {stretches} \
+             stretches of work, and one for the end"
         )));
     }
     let counted = || stretches.iter().zip(parts.iter().copied());
     let idle = counted().find(|(stretch, _)| stretch.work == Work::Idle);
     let per_second = idle.map(|(stretch, count)| count as f64 / stretch.seconds);
     let per_second = per_second.filter(|rate| rate.is_finite());
-    let per_second = per_second.ok_or_else(|| Failure::run("nothing was counted of idle nodes"))?;
+    let per_second = per_second
+        .ok_or_else(|| Failure::run("valgrind has counted no instructions of idle nodes"))?;
     let mut values = vec![(IDLE, Figure::IdleInstructionsPerSecond, per_second)];
     for (stretch, count) in counted() {
         let (instructions, packets) = match stretch.work {

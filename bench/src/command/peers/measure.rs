@@ -255,7 +255,7 @@ impl Round<'_> {
     fn late(&self, what: &dyn fmt::Display) -> Failure {
         let (name, seconds) = (self.system.name(), self.peers.timeout_seconds);
         Failure::Run(format!(
-            "{name}: {what} took more than {seconds} s; see --timeout-seconds"
+            "{name}: {what} took more than {seconds} s; give a larger --timeout-seconds"
         ))
     }
 }

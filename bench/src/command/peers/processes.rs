@@ -142,8 +142,8 @@ impl Round<'_> {
         verified.unwrap_or_else(|_| {
             let (nodes, seconds) = (nodes, limit.as_secs());
             Err(Failure::Run(format!(
-                "{nodes} processes were no exact graph within {seconds} s; \
-                 give more with --timeout-seconds, or try --profile quiet"
+                "{nodes} processes did not form the exact binomial graph within {seconds} s; give \
+                 a larger --timeout-seconds, or try --profile quiet"
             )))
         })
     }
@@ -201,7 +201,7 @@ impl Round<'_> {
         let root = self
             .children
             .first_mut()
-            .ok_or_else(|| Failure::run("no node"))?;
+            .ok_or_else(|| Failure::run("the system has no node 0"))?;
         let answer = root.ask(request).await?;
         let Response::Sent { times_ns, messages } = answer else {
             return Err(root.surprised(&answer));

@@ -40,7 +40,7 @@ pub(super) struct Stretch {
     pub(super) work: Work,
     /// The size of the messages; empty if none were sent.
     pub(super) workload: String,
-    /// How many messages arrived.
+    /// The number of messages that arrived.
     pub(super) deliveries: u64,
     /// How many seconds the stretch took.
     pub(super) seconds: f64,
@@ -54,11 +54,11 @@ pub(super) struct Stretch {
 pub(super) enum Work {
     /// Preparation, which is not reported.
     Preparing,
-    /// No message is sent.
+    /// The nodes are idle: no message is sent.
     Idle,
     /// One message at a time.
     Single,
-    /// Messages back to back.
+    /// Messages are sent back to back.
     BackToBack,
 }
 

@@ -79,7 +79,8 @@ impl Cases {
         if sets == Sets::Sampled && cast == Cast::Unicast && cases.draw_unicast(study, 0).is_none()
         {
             return Err(format!(
-                "--where: there is no subtree on the way with room for {dead} dead; give fewer --dead, more --nodes, or --where anywhere"
+                "--where: no subtree on the path has room for {dead} dead nodes; give a smaller \
+                 --dead, more --nodes, or --where anywhere"
             ));
         }
         Ok(cases)

@@ -19,7 +19,7 @@ macro_rules! names {
 }
 
 names!(
-    /// Who tells whom.
+    /// The collective communication.
     CollectiveName as Collective {
         /// One-to-all broadcast.
         Oab => Collective::Oab,
@@ -36,9 +36,9 @@ names!(
 names!(
     /// How a message crosses the network.
     ModelName as Model {
-        /// A whole path in one step; relays learn nothing.
+        /// A whole path in one step; relays do not get the message.
         Wormhole => Model::Wormhole,
-        /// One hop per step; relays learn.
+        /// One hop per step; relays get the message, too.
         StoreForward => Model::StoreForward
     }
 );
@@ -56,11 +56,11 @@ names!(
     MethodName as Method {
         /// Tabu search.
         Tabu => Method::Tabu,
-        /// Tabu search for schedules that look the same under symmetries.
+        /// Tabu search for schedules that symmetries leave unchanged.
         Orbits => Method::Orbits,
         /// The evolutionary search of [EVO].
         Umda => Method::Umda,
-        /// Träff's circulant pattern for broadcasts, where a graph has its links.
+        /// The circulant pattern of Träff for broadcasts, if the graph has its links.
         Circulant => Method::Circulant,
         /// Trees without a common channel, for broadcasts in many blocks.
         Trees => Method::Trees

@@ -58,7 +58,9 @@ fn read(flag: &str, file: &Path) -> Result<String, Failure> {
     let about = std::fs::metadata(file);
     let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(refuse("name a file of at most 64 MiB".to_owned()));
+        return Err(refuse(
+            "the file is too large; name a file of at most 64 MiB".to_owned(),
+        ));
     }
     let text = std::fs::read_to_string(file);
     text.map_err(|error| refuse(format!("{error}; name a file that can be read")))

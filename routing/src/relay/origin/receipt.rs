@@ -7,9 +7,9 @@ use crate::packet::{PacketId, Reason, State};
 /// The ranks `first ..= last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankRun {
-    /// The first rank.
+    /// The first rank of the run.
     pub first: Rank,
-    /// The last rank.
+    /// The last rank of the run.
     pub last: Rank,
 }
 

@@ -54,9 +54,9 @@ pub(super) struct Claim {
 /// The node that handed a copy on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The origin itself.
+    /// The origin of the message itself.
     Origin,
-    /// Another node.
+    /// Another node than the origin.
     Hearsay,
 }
 

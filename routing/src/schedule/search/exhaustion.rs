@@ -81,7 +81,7 @@ struct Spread<'a> {
 
 /// Whether some nodes can tell certain others in one step.
 enum Step {
-    /// Yes, over these paths.
+    /// The step is possible, over these paths.
     Paths(Vec<Vec<Node>>),
     Impossible,
     /// Unknown: there are too many paths or channels to look at all.

@@ -303,7 +303,7 @@ struct Ways<'a, 'b> {
     known: &'a KnownPaths,
     noise: Noise,
     goes_on: &'a mut dyn FnMut() -> bool,
-    /// Whether `goes_on` denied.
+    /// Whether `goes_on` has ended the search.
     is_late: bool,
     asked: usize,
 }

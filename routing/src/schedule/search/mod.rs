@@ -177,7 +177,7 @@ impl Found {
 
 /// No method found any schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no schedule was found; give more time, or another method")]
+#[error("the search found no schedule; give more time, or choose another method")]
 pub struct NotFound;
 
 /// The best schedule that is found before `goes_on` denies. `goes_on` is called often, also while

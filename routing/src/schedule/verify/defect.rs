@@ -40,7 +40,7 @@ pub enum Defect {
         node: String,
     },
     /// A path does not begin at the sender and end at the receiver.
-    #[error("move {number}: its path does not lead from {from} to {to}")]
+    #[error("move {number}: the path does not lead from {from} to {to}")]
     Ends {
         /// The number of the move.
         number: usize,
@@ -60,7 +60,7 @@ pub enum Defect {
         to: String,
     },
     /// A path comes to a node twice.
-    #[error("move {number}: its path comes to {node} twice")]
+    #[error("move {number}: the path visits {node} twice")]
     Loop {
         /// The number of the move.
         number: usize,
@@ -68,7 +68,7 @@ pub enum Defect {
         node: String,
     },
     /// A path is too long.
-    #[error("move {number}: its path has {channels} channels; at most {most} are allowed")]
+    #[error("move {number}: the path has {channels} channels; at most {most} are allowed")]
     TooLong {
         /// The number of the move.
         number: usize,
@@ -78,7 +78,7 @@ pub enum Defect {
         most: usize,
     },
     /// A message that the collective does not have.
-    #[error("move {number}: there is no {message} in this collective")]
+    #[error("move {number}: this collective has no {message}")]
     NoMessage {
         /// The number of the move.
         number: usize,
@@ -86,7 +86,7 @@ pub enum Defect {
         message: Message,
     },
     /// A message goes to a node that takes no part, or is not its destination.
-    #[error("move {number}: this message is not for {to}")]
+    #[error("move {number}: {to} is no receiver of this message")]
     NotFor {
         /// The number of the move.
         number: usize,
@@ -108,7 +108,9 @@ pub enum Defect {
         to: String,
     },
     /// A node with one port sends or receives twice at once.
-    #[error("moves {first} and {second}: {node} {does} twice in step {step} and has one port")]
+    #[error(
+        "moves {first} and {second}: {node} {does} twice in step {step}, but has only one port"
+    )]
     Port {
         /// The number of one move.
         first: usize,
@@ -132,7 +134,9 @@ pub enum Defect {
         step: u32,
     },
     /// A node gets a message for the second time.
-    #[error("move {number}: {to} has this message already, or gets it in the same step")]
+    #[error(
+        "move {number}: {to} already has this message, or another move brings it in the same step"
+    )]
     Twice {
         /// The number of the move.
         number: usize,

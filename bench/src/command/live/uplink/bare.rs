@@ -30,7 +30,7 @@ pub(super) fn transfer(from: End<'_>, to: End<'_>, bytes: Bytes) -> Result<Durat
     let at = to
         .place
         .found_at
-        .ok_or_else(|| Failure::run("a host has no address"))?;
+        .ok_or_else(|| Failure::run("the receiving host of the bare link has no address"))?;
     let at = SocketAddr::new(at.ip(), PORT);
     let (is_there, listening) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -54,7 +54,8 @@ fn in_host<T: Send>(
     body: impl AsyncFnOnce() -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {
     let path = host.namespace.as_ref();
-    let path = path.ok_or_else(|| Failure::run("a host has no namespace"))?;
+    let path =
+        path.ok_or_else(|| Failure::run("a host of the bare link has no network namespace"))?;
     let inside = || {
         let namespace = File::open(path).map_err(Failure::run)?;
         let kind = Some(LinkNameSpaceType::Network);

@@ -51,10 +51,12 @@ impl Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let spawned = command.kill_on_drop(true).spawn();
         let mut process = spawned.map_err(|error| {
-            Failure::Run(format!("the process of {name} did not begin: {error}"))
+            Failure::Run(format!("cannot start the process of {name}: {error}"))
         })?;
         let pipes = process.stdin.take().zip(process.stdout.take());
-        let (requests, responses) = pipes.ok_or_else(|| Failure::run("a process without pipes"))?;
+        let (requests, responses) = pipes.ok_or_else(|| {
+            Failure::run("the process of a node has no pipes for its orders and answers")
+        })?;
         Ok(Self {
             name,
             process,
@@ -85,7 +87,7 @@ impl Child {
         let Ok(line) = timeout(self.patience, self.responses.next_line()).await else {
             let (name, seconds) = (&self.name, self.patience.as_secs());
             return Err(Failure::Run(format!(
-                "{name} took more than {seconds} s for an answer; see --timeout-seconds"
+                "{name} gave no answer within {seconds} s; give a larger --timeout-seconds"
             )));
         };
         let Ok(Some(line)) = line else {
@@ -102,21 +104,30 @@ impl Child {
         drop(self.requests);
         match timeout(ENDS_WITHIN, self.process.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(Failure::Run(format!("{} ended: {status}", self.name))),
+            Ok(Ok(status)) => Err(Failure::Run(format!(
+                "the process of {} failed: {status}",
+                self.name
+            ))),
             Ok(Err(error)) => Err(Failure::run(error)),
-            Err(_) => Err(Failure::Run(format!("{} does not end", self.name))),
+            Err(_) => Err(Failure::Run(format!(
+                "the process of {} did not end in time",
+                self.name
+            ))),
         }
     }
 
     /// The error that this is no answer to the request.
     pub(super) fn surprised(&self, answer: &Response) -> Failure {
-        Failure::Run(format!("{} gave another answer: {answer:?}", self.name))
+        Failure::Run(format!(
+            "{} gave an unexpected answer: {answer:?}",
+            self.name
+        ))
     }
 
     fn has_ended(&mut self) -> Failure {
         let status = match self.process.try_wait() {
             Ok(Some(status)) => status.to_string(),
-            _ => "it has closed its output".to_owned(),
+            _ => "the process closed its output".to_owned(),
         };
         Failure::Run(format!("{} ended before it answered: {status}", self.name))
     }

@@ -101,7 +101,7 @@ impl Member {
     pub(super) async fn report(&self) -> Result<NodeReport, Failure> {
         match self {
             Self::Ours(ours) => ours.node.report().await.map_err(Failure::run),
-            Self::Bare(_) => Err(Failure::run("a bare node has no report")),
+            Self::Bare(_) => Err(Failure::run("a bare QUIC node has no report")),
         }
     }
 
@@ -111,9 +111,10 @@ impl Member {
             Self::Ours(ours) => ours.publisher.send(&ours.node, payload).await,
             Self::Bare(bare) => {
                 let queue = bare.queue.as_ref();
-                let queue = queue.ok_or_else(|| Failure::run("only node 0 sends"))?;
+                let queue = queue
+                    .ok_or_else(|| Failure::run("only node 0 can send, since it is the root"))?;
                 let sent = queue.send(payload).await;
-                sent.map_err(|_| Failure::run("a bare connection has broken"))
+                sent.map_err(|_| Failure::run("the connection to a bare QUIC node has broken"))
             }
         }
     }

@@ -26,19 +26,19 @@ use crate::record::{self, CpuWatch, uptime_ns};
 /// Be one node of `peers --processes`.
 #[derive(Debug, Clone, Args)]
 pub struct PeersNode {
-    /// Of which system.
+    /// The system to which the node belongs.
     #[arg(long)]
     pub system: System,
-    /// Which node.
+    /// The number of the node, from 0.
     #[arg(long)]
     pub node: u32,
-    /// How many there are.
+    /// The number of nodes of the system.
     #[arg(long)]
     pub nodes: u32,
     /// How eagerly nodes of ours watch each other.
     #[arg(long)]
     pub profile: Profile,
-    /// Nodes of ours sign.
+    /// Let the nodes of Binomesh sign their messages.
     #[arg(long)]
     pub signatures: bool,
     /// How much of ours is without a receipt at most.
@@ -63,7 +63,7 @@ impl PeersNode {
         drop(stop);
         running
             .join()
-            .map_err(|_| Failure::run("a node has panicked"))?;
+            .map_err(|_| Failure::run("the thread of the node has panicked"))?;
         followed.map(|()| Finding::Good)
     }
 
@@ -144,7 +144,12 @@ impl Following {
 
     async fn have_member(&mut self, request: &Request) -> Result<Response, Failure> {
         let member = self.member.as_mut();
-        let member = member.ok_or_else(|| Failure::run("it was not told to start"))?;
+        let member = member.ok_or_else(|| {
+            Failure::run(
+                "the order came before the node was \
+                                                        started",
+            )
+        })?;
         match request {
             Request::Join => member.join(&self.log).await?,
             Request::Report => {

@@ -10,37 +10,39 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum Breach {
-    #[error("{by} answered its caller {call}, who had an answer or never was")]
+    #[error("{by} gave an outcome to call {call}, which had its outcome already or was never made")]
     Unasked { by: Id, call: u64 },
-    #[error("{by} called at {at:?} and had no answer at {until:?}")]
+    #[error("{by} called at {at:?} and had no outcome by {until:?}")]
     Unanswered {
         by: Id,
         at: Duration,
         until: Duration,
     },
-    #[error("{by} was refused: {error}")]
+    #[error("the call of {by} was refused: {error}")]
     Refused { by: Id, error: CallError },
-    #[error("{by} was told of {member}, which never came")]
+    #[error("the outcome at {by} names {member}, which never called")]
     Phantom { by: Id, member: Id },
-    #[error("{by} was told of members and places that are not those of the list")]
+    #[error("the outcome at {by} has other members or other places than the list of the call")]
     Miscounted { by: Id },
-    #[error("{by} was told that it ended as {}, which does not fit", end.name())]
+    #[error("the outcome at {by} is {}, which contradicts the members that it names", end.name())]
     WrongEnd { by: Id, end: End },
-    #[error("{a} and {b} were told different outcomes as agreed")]
+    #[error("{a} and {b} have different outcomes, and both are marked as agreed")]
     Disagreement { a: Id, b: Id },
-    #[error("{by} was given values of {of:?} and not of whom it should")]
+    #[error("{by} was given values of the wrong members: {of:?}")]
     WrongSources { by: Id, of: Vec<Id> },
-    #[error("{by} was given a value of {of} that it never came with, or another one than others")]
+    #[error(
+        "{by} was given a value of {of} that {of} did not send, or that differs from the value at other members"
+    )]
     WrongValue { by: Id, of: Id },
-    #[error("{by} was given values that are combined wrongly")]
+    #[error("{by} was given a result that is not the combination of the values")]
     WrongSum { by: Id },
-    #[error("{by} was told that {member} is {}, and nobody had called it so", class.name())]
+    #[error("the outcome at {by} says that {member} is {}, and no member had a reason to say so", class.name())]
     Unfounded { by: Id, member: Id, class: Class },
-    #[error("{by} was told that {member} is late, long before time was over")]
+    #[error("the outcome at {by} says that {member} is late, long before the deadline")]
     Hasty { by: Id, member: Id },
-    #[error("{by} was told that {member} is {}, which was there and came in time", class.name())]
+    #[error("the outcome at {by} says that {member} is {}, but {member} was a member and called in time", class.name())]
     LeftOut { by: Id, member: Id, class: Class },
-    #[error("{by} was not told of an agreed outcome, though a majority was there and undisturbed")]
+    #[error("{by} had no agreed outcome, though a majority of the members was up and undisturbed")]
     NotAgreed { by: Id },
 }
 
