@@ -418,7 +418,7 @@ mod tests {
                 "max_childen",
                 "did you mean `max_children`",
             ),
-            ("colour = 3", "colour", "known are name, bind"),
+            ("colour = 3", "colour", "known settings are name, bind"),
             (
                 "max_children = \"many\"",
                 "max_children",

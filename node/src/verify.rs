@@ -380,7 +380,7 @@ pub(crate) mod tests {
                 all[5].links.retain(|link| link != "node-6");
             }),
             (
-                "node-6: counterclockwise[1] is unset, expected node-4 to name node-6",
+                "node-6: counterclockwise[1] is unset, expected the table of node-4 to name node-6",
                 |all| {
                     all[4].clockwise[1] = None;
                 },

@@ -197,7 +197,7 @@ fn bad_settings_and_credentials_are_clear_errors() {
     node(dir.path(), "node-2");
     let (code, text) = status(&["run", "--config", &config, "--name", "node-2"]);
     assert_eq!(code, 1, "{text}");
-    assert!(text.contains("is of `node-1`"), "{text}");
+    assert!(text.contains("is the certificate of `node-1`"), "{text}");
     let keys = [
         dir.path().join("node-2/node.key"),
         dir.path().join("node-1/node.key"),

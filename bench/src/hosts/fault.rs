@@ -312,14 +312,14 @@ mod tests {
     #[test]
     fn a_malformed_line_is_refused_with_the_reason_and_the_right_form() {
         for (line, said) in [
-            ("", "`` is no fault; write cut, rate,"),
-            ("pull 3", "`pull` is no fault; write cut, rate,"),
-            ("cut", "write it as `cut HOST [20s]`"),
-            ("cut 3 20s 4", "write it as `cut HOST [20s]`"),
+            ("", "`` is no kind of fault; expected cut, rate,"),
+            ("pull 3", "`pull` is no kind of fault; expected cut, rate,"),
+            ("cut", "write `cut HOST [20s]`"),
+            ("cut 3 20s 4", "write `cut HOST [20s]`"),
             ("cut -1", "`-1` is no number of a host"),
             ("cut 3 20", "`20` is no length of time"),
             ("cut 3 25h", "`25h` is no length of time"),
-            ("rate 2", "write it as `rate HOST 10mbit`"),
+            ("rate 2", "write `rate HOST 10mbit`"),
             ("rate 2 10", "`10` is no rate"),
             ("rate 2 0mbit", "`0mbit` is no rate"),
             ("rate 2 99999999999999999999gbit", "is no rate"),
@@ -329,8 +329,8 @@ mod tests {
             ("delay 1 11s", "`11s` is no delay up to 10s"),
             ("duplicate 1 -1%", "`-1%` is no share"),
             ("address 3 host", "`host` is no IP address"),
-            ("restore 3", "write it as `restore`"),
-            ("wait", "write it as `wait 5s`"),
+            ("restore 3", "write `restore`"),
+            ("wait", "write `wait 5s`"),
         ] {
             let error = line.parse::<Step>().unwrap_err().to_string();
             assert!(error.contains(said), "{line}: {error}");

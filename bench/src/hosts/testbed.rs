@@ -157,7 +157,7 @@ mod tests {
             (
                 "cut 4",
                 false,
-                Some("there is no host 4; the last one is 3"),
+                Some("host 4 does not exist; the hosts are 0 to 3"),
             ),
             ("cut 3", false, None),
             ("delay 1 50ms", false, Some("start with --relay")),

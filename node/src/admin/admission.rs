@@ -208,10 +208,10 @@ mod tests {
             (word, 0o644, "mode 0644"),
             ("", 0o600, "nothing"),
             ("\n", 0o600, "nothing"),
-            ("0123456789abcde", 0o600, "guessed"),
+            ("0123456789abcde", 0o600, "too short"),
             ("01234567 9abcdef0", 0o600, "more than one word"),
             ("0123456789abcdef\nü", 0o600, "more than one word"),
-            (&*"x".repeat(TOKEN_MOST + 1), 0o600, "too many"),
+            (&*"x".repeat(TOKEN_MOST + 1), 0o600, "too many characters"),
         ] {
             let error = read(text, mode).unwrap_err();
             assert!(

@@ -143,7 +143,7 @@ fn credentials_that_cannot_work_name_file_and_remedy() {
         (&early, "n", "certificate", "clock"),
         (&good, "m", "certificate", "correct `name`"),
         (&swapped, "n", "key", "issued with the certificate"),
-        (&garbage, "n", "certificate", "issue it again"),
+        (&garbage, "n", "certificate", "issue the certificate again"),
     ] {
         let (_dir, config) = saved(issued, name);
         let error = Credentials::load(&config).err().unwrap();
@@ -270,7 +270,7 @@ fn a_file_without_a_list_of_an_authority_is_no_list() {
         ("garbage", "no revocation list"),
         (garbage, "no revocation list"),
         (&*issued.authority_pem, "no revocation list"),
-        (&*stray, "no list of an authority"),
+        (&*stray, "no revocation list of an authority"),
         (&*list, "revoked"),
         (&*(stray.clone() + &list), "revoked"),
     ] {

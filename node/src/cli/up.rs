@@ -366,7 +366,7 @@ mod tests {
             ("--demo --nodes 4", "--nodes 5"),
             ("--demo --bootstrap graph --graph ring:4", "--nodes 5"),
             ("--bootstrap graph", "give --graph"),
-            ("--graph ring:4", "add it"),
+            ("--graph ring:4", "add --bootstrap graph"),
             ("--bootstrap graph --graph ring:5000", "at most 4096"),
             ("--bootstrap graph --graph file:/none", "cannot be read"),
         ] {

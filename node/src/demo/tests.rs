@@ -28,7 +28,7 @@ fn each_node_is_named_with_the_condition_that_it_does_not_meet() {
     });
     assert_eq!(sick, ["node-2: clockwise[1] unset"]);
     let few = answers(|all| all[1].population = Some(3));
-    assert_eq!(few, ["node-1: counts 3 of 4 nodes"]);
+    assert_eq!(few, ["node-1: it counts 3 of 4 nodes"]);
     let split = answers(|all| all[1].epoch = Some("other".into()));
     assert_eq!(split.len(), 1);
     let mut silent: Vec<Result<NodeReport, String>> = reports.into_iter().map(Ok).collect();

@@ -179,7 +179,7 @@ fn the_processes_of_a_step_have_one_list_and_each_place_once() {
 /// `slurm NODES TASKS NODE LOCAL`, `mpi RANK SIZE LOCAL` and `pod NAME` stand for
 /// the variables of these; without `-NAME`.
 const WRONG: &str = r#"
-| | flag --launch | none of OMPI | start it with
+| | flag --launch | but none of OMPI | start the node with
 | --ordinal 1 | flag --ordinal | is 1, and there is no list | --peers
 | --ordinal 3 --peers c[1-3] | flag --ordinal | is 3, and the list in flag --peers has 3 | from 0 to 2
 | --ordinal 0 --peers c[1-3 | flag --peers | brackets do not match | expected hosts
@@ -188,57 +188,57 @@ const WRONG: &str = r#"
 | --ordinal 0 --peers c[1-x] | flag --peers | "x" is no number | expected hosts
 | --ordinal 0 --peers c[] | flag --peers | is no number | expected hosts
 | --ordinal 0 --peers c[0-65536] | flag --peers | more than 65536 | expected hosts
-| --ordinal 0 --peers , | flag --peers | names nobody | expected hosts
+| --ordinal 0 --peers , | flag --peers | names no node | expected hosts
 | --ordinal 0 --peers a:b | flag --peers | port is no number | expected hosts
 | --ordinal 0 --peers a:0 | flag --peers | port 0 | expected hosts
 | --ordinal 0 --peers a:65536 | flag --peers | port is no number | expected hosts
-| --ordinal 0 --peers 10.0.0.999 | flag --peers | neither an address | expected hosts
+| --ordinal 0 --peers 10.0.0.999 | flag --peers | is no address, and a name | expected hosts
 | --ordinal 0 --peers [fd00::g]:7 | flag --peers | no IPv6 address | expected hosts
 | --ordinal 0 --peers a/b@c:7 | flag --peers | is not a name | expected hosts
 | --ordinal 0 --peers a*b:7 | flag --peers | no DNS name | expected hosts
-| --ordinal 0 --peers a:7,b:7,a:7 | flag --peers | ordinals 0 and 2 the location | list each node once
-| --ordinal 0 --peers n@a:7,n@b:7 | flag --peers | ordinals 0 and 1 the name "n" | list each node once
+| --ordinal 0 --peers a:7,b:7,a:7 | flag --peers | ordinals 0 and 2 the same location | list each node once
+| --ordinal 0 --peers n@a:7,n@b:7 | flag --peers | ordinals 0 and 1 the same name "n" | list each node once
 | --ordinal 0 --peers a,a --port 65535 | flag --port | port 65536 | smaller first port
 | --ordinal 0 --peers n-{}:7 | flag --peers | stands for the ordinals | --size
 | --ordinal 5 --peers n-{}:7 --size 5 | flag --ordinal | is 5 | from 0 to 4
 | --ordinal 0 --peers n-{}:7 --size 0 | flag --size | is 0 | expected 1 to
-| --ordinal 0 --peers n-{}:7,x --size 2 | flag --peers | has one entry | write one entry
-| --ordinal 0 --peers c[1-3] --size 4 | flag --size | is 4, and the list has 3 | leave out --size
-| --ordinal 0 --peers a --hostfile a | flag --peers | beside --hostfile | one of the two
-| --ordinal 0 --hostfile ;#a | flag --hostfile | names no host | a host a line
+| --ordinal 0 --peers n-{}:7,x --size 2 | flag --peers | has only one entry | write one entry
+| --ordinal 0 --peers c[1-3] --size 4 | flag --size | is 4, but the list has 3 | leave out --size
+| --ordinal 0 --peers a --hostfile a | flag --peers | together with --hostfile | only one of the two
+| --ordinal 0 --hostfile ;#a | flag --hostfile | names no host | one host per line
 | --ordinal 0 --hostfile a;b_slots=x | flag --hostfile | line 2: "slots=x" | slots=4
 | --ordinal 0 --hostfile a_slots=0 | flag --hostfile | line 1: "slots=0" | slots=4
-| --ordinal 0 --hostfile a_slots=65536;b | flag --hostfile | line 2: there are more than 65536 | slots=4
-| --launch hosts:a,b | the name of this host | is not known | --ordinal
+| --ordinal 0 --hostfile a_slots=65536;b | flag --hostfile | line 2: lists more than 65536 | slots=4
+| --launch hosts:a,b | the name of this host | is unknown | --ordinal
 HOSTNAME=c | --launch hosts:a,b | the name of this host | is "c", which is not in the list | --ordinal
 HOSTNAME=a.x | --launch hosts:a.y,a.z | the name of this host | is "a.x", which is not in the list | --ordinal
 HOSTNAME=10 | --launch hosts:10.0.0.1,b | the name of this host | is "10", which is not in the list | --ordinal
-HOSTNAME=a | --launch hosts:a.x,a.y | the name of this host | is 2 times in the list | --ordinal
+HOSTNAME=a | --launch hosts:a.x,a.y | the name of this host | the list of --launch has 2 times | --ordinal
 HOSTNAME=a | --launch hosts:a --peers b | flag --peers | is given | leave out --peers
 HOSTNAME=a | --launch hosts:a[ | flag --launch | brackets do not match | expected hosts
 slurm c[1-2] 1(x2) 0 0 -SLURM_STEP_NODELIST | | environment variable SLURM_STEP_NODELIST | is not set | with srun
 slurm c[1-2] 1(x2) 0 0 -SLURM_STEP_TASKS_PER_NODE | | environment variable SLURM_STEP_TASKS_PER_NODE | is not set | with srun
 slurm c[1-2] 1(x2) 0 0 -SLURM_NODEID | | environment variable SLURM_NODEID | is not set | with srun
 slurm c[1-2] 1(x2) 0 0 -SLURM_LOCALID | | environment variable SLURM_LOCALID | is not set | with srun
-slurm c[1-2] 1(x2) x 0 | | environment variable SLURM_NODEID | "x", which is no number | with srun
-slurm c[1-2] 1(x2) 2 0 | | environment variable SLURM_NODEID | is 2, and | with srun
+slurm c[1-2] 1(x2) x 0 | | environment variable SLURM_NODEID | "x"; expected a whole number | with srun
+slurm c[1-2] 1(x2) 2 0 | | environment variable SLURM_NODEID | is 2, but | with srun
 slurm c[1-2] 2,1 1 1 | | environment variable SLURM_LOCALID | runs 1 tasks | with srun
 slurm c[1-2] 1(x3) 0 0 | | environment variable SLURM_STEP_TASKS_PER_NODE | counts for 3 hosts | 2(x3),1
 slurm c[1-2] 1(2) 0 0 | | environment variable SLURM_STEP_TASKS_PER_NODE | "1(2)" is no count | 2(x3),1
 slurm c[1- 1 0 0 | | environment variable SLURM_STEP_NODELIST | brackets do not match | c[001-128]
 slurm a,a,a 1,99999,1 0 0 | | environment variable SLURM_STEP_TASKS_PER_NODE | more than 65536 | 2(x3),1
-slurm c1 1 0 0 | --peers c1 | flag --peers | Slurm tells it | leave out --peers
-slurm c1 1 0 0 | --launch slurm --ordinal 0 | flag --ordinal | Slurm tells it | leave out --ordinal
+slurm c1 1 0 0 | --peers c1 | flag --peers | Slurm already sets this | leave out --peers
+slurm c1 1 0 0 | --launch slurm --ordinal 0 | flag --ordinal | Slurm already sets this | leave out --ordinal
 mpi 0 1 0 -OMPI_COMM_WORLD_SIZE | | environment variable OMPI_COMM_WORLD_SIZE | is not set | mpirun
-mpi x 1 0 | | environment variable OMPI_COMM_WORLD_RANK | "x", which is no number | mpirun
-mpi 3 3 0 | | environment variable OMPI_COMM_WORLD_SIZE | is 3, and OMPI_COMM_WORLD_RANK is 3 | at most
+mpi x 1 0 | | environment variable OMPI_COMM_WORLD_RANK | "x"; expected a whole number | mpirun
+mpi 3 3 0 | | environment variable OMPI_COMM_WORLD_SIZE | is 3, but OMPI_COMM_WORLD_RANK is 3 | at most
 mpi 0 2 0 | | flag --peers | is not given | --hostfile
-mpi 0 3 0 | --peers a,b | flag --peers | room for 2 processes | as many slots
-mpi 0 9 0 | --hostfile a_slots=4;b_slots=4 | flag --hostfile | room for 8 processes | as many slots
-mpi 1 4 0 | --peers a,b | environment variable OMPI_COMM_WORLD_LOCAL_RANK | makes rank 1 number 1 at its host, a | --map-by slot
-pod mesh | --peers n{}:7 --size 3 | the name of this host | does not end with | StatefulSet
+mpi 0 3 0 | --peers a,b | flag --peers | slots for 2 processes | as many slots
+mpi 0 9 0 | --hostfile a_slots=4;b_slots=4 | flag --hostfile | slots for 8 processes | as many slots
+mpi 1 4 0 | --peers a,b | environment variable OMPI_COMM_WORLD_LOCAL_RANK | rank 1 is process 1 of host a | --map-by slot
+pod mesh | --peers n{}:7 --size 3 | the name of this host | a name that ends with a hyphen | StatefulSet
 pod mesh-2 | | flag --peers | is not given | --size
-pod mesh-2 | --peers n{}:7 --size 2 | the name of this host | is 2, and the list | from 0 to 1
+pod mesh-2 | --peers n{}:7 --size 2 | the name of this host | is 2, but the list | from 0 to 1
 pod mesh-2 | --peers n{}:7 | flag --peers | stands for the ordinals | --size
 "#;
 
@@ -261,6 +261,7 @@ fn variables(text: &str) -> Environment {
 fn wrong_inputs_are_said_with_a_remedy() {
     let lines: Vec<&str> = WRONG.trim().lines().collect();
     assert!(lines.len() >= 40);
+    let mut other = Vec::new();
     for line in lines {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         let [given, flags, origin, problem, remedy] = columns.as_slice() else {
@@ -268,8 +269,12 @@ fn wrong_inputs_are_said_with_a_remedy() {
         };
         let error = place(&variables(given), &request(flags)).expect_err(line);
         let shown = error.to_string();
-        assert_eq!(error.origin, *origin, "{line}: {shown}");
-        assert!(error.problem.contains(problem), "{line}: {shown}");
-        assert!(error.remedy.contains(remedy), "{line}: {shown}");
+        let is_right = error.origin == *origin
+            && error.problem.contains(problem)
+            && error.remedy.contains(remedy);
+        if !is_right {
+            other.push(format!("{line}: {shown}"));
+        }
     }
+    assert!(other.is_empty(), "{other:#?}");
 }

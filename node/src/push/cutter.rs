@@ -195,7 +195,7 @@ mod tests {
         assert!(cutter.next().await.unwrap().is_none());
         let mut cutter = Cutter::new(&b"01"[..], head(Some(3)), 4);
         let error = cutter.next().await.err().unwrap().to_string();
-        assert_eq!(error, "it ends after 2 of 3 bytes");
+        assert_eq!(error, "the file ended after 2 of 3 bytes");
         for size in [None, Some(0)] {
             let mut empty = Cutter::new(&b""[..], head(size), 4);
             assert!(empty.next().await.unwrap().is_none());

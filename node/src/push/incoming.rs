@@ -363,7 +363,7 @@ mod tests {
         partly.write(3, &Bytes::from_static(b"d")).unwrap();
         assert_eq!(
             partly.finish(4, hash).unwrap_err(),
-            "only 2 of 4 bytes came"
+            "only 2 of 4 bytes arrived"
         );
         let mut wrong = begin(dir.path(), 4);
         wrong.write(0, &Bytes::from_static(b"abcx")).unwrap();

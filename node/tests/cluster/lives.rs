@@ -91,7 +91,7 @@ async fn a_copied_certificate_stays_outside_until_the_first_process_is_gone() {
     let there = three.members[2].address.to_string();
     let (clone, member) = three.clone_of_x(1).await;
     eventually("the clone knows why it is outside", async || {
-        let words = ["another process has this identity", &*there];
+        let words = ["has the identity of this node", &*there];
         warned(&clone.log(), &words).then_some(())
     })
     .await;
@@ -125,7 +125,10 @@ async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
     signal(three.members[2].pid, "CONT");
     assert_eq!(three.nodes[2].ended().await, Some(5));
     let log = three.nodes[2].log();
-    assert!(log.contains("another process has this identity"), "{log}");
+    assert!(
+        log.contains("a newer process has the identity of this node"),
+        "{log}"
+    );
     is_member(&clone).await;
     three.are_whole().await;
 }

@@ -41,7 +41,7 @@ async fn planted_lost_b_connect_goes_red_in_a_real_cluster() {
     let _turn = bed::turn().await;
     let cluster = spawn("lost-b-connect", 8).await;
     let complaint = complaint(&cluster).await;
-    assert!(complaint.contains("forming did not finish"), "{complaint}");
+    assert!(complaint.contains("forming did not end"), "{complaint}");
     stop(cluster).await;
 }
 

@@ -143,7 +143,7 @@ pub enum DialError {
     #[error("the peer knows a newer process with the identity of this node")]
     OldBoot,
     /// Another process of this node's identity is linked to the other side, and lives.
-    #[error("another process at {address} has the identity of the peer")]
+    #[error("another process at {address} has the identity of this node")]
     Duplicate {
         /// The address at which that process is seen.
         address: SocketAddr,

@@ -97,11 +97,11 @@ fn a_source_without_a_valid_secret_is_refused_and_not_shown() {
         (path("job-secret-of-the-cluster-17"), "cannot be read"),
         (
             variable("BINOMESH_TEST_IS_NOT_SET"),
-            "is not set; export it",
+            "is not set; export the variable",
         ),
         (
             path(&dir.path().display().to_string()),
-            "is a folder; name a file",
+            "is a folder, not a file; give the path",
         ),
         (file(dir.path(), 0o640, SECRET), "mode 0640"),
         (file(dir.path(), 0o604, SECRET), "mode 0604"),
