@@ -180,8 +180,8 @@ fn the_processes_of_a_step_have_one_list_and_each_place_once() {
 /// the variables of these; without `-NAME`.
 const WRONG: &str = r#"
 | | flag --launch | but none of OMPI | start the node with
-| --ordinal 1 | flag --ordinal | is 1, and there is no list | --peers
-| --ordinal 3 --peers c[1-3] | flag --ordinal | is 3, and the list in flag --peers has 3 | from 0 to 2
+| --ordinal 1 | flag --ordinal | is 1, but no list | --peers
+| --ordinal 3 --peers c[1-3] | flag --ordinal | is 3, but the list in flag --peers has 3 | from 0 to 2
 | --ordinal 0 --peers c[1-3 | flag --peers | brackets do not match | expected hosts
 | --ordinal 0 --peers c1] | flag --peers | brackets do not match | expected hosts
 | --ordinal 0 --peers c[3-1] | flag --peers | goes backwards | expected hosts
@@ -208,7 +208,7 @@ const WRONG: &str = r#"
 | --ordinal 0 --hostfile ;#a | flag --hostfile | names no host | one host per line
 | --ordinal 0 --hostfile a;b_slots=x | flag --hostfile | line 2: "slots=x" | slots=4
 | --ordinal 0 --hostfile a_slots=0 | flag --hostfile | line 1: "slots=0" | slots=4
-| --ordinal 0 --hostfile a_slots=65536;b | flag --hostfile | line 2: lists more than 65536 | slots=4
+| --ordinal 0 --hostfile a_slots=65536;b | flag --hostfile | the file lists more than 65536 | slots=4
 | --launch hosts:a,b | the name of this host | is unknown | --ordinal
 HOSTNAME=c | --launch hosts:a,b | the name of this host | is "c", which is not in the list | --ordinal
 HOSTNAME=a.x | --launch hosts:a.y,a.z | the name of this host | is "a.x", which is not in the list | --ordinal

@@ -4,8 +4,7 @@
 //!   some of the part ([`delegator`]). It is finished once each member of the part has delivered or
 //!   is an exception. Then each waiting delegator is told, and only the answer is remembered.
 //! - Parts go only to higher positions in the order of their strategy, and routed steps never
-//!   return to a rank in their transit list (the ranks that the part has visited). So waiting is
-//!   acyclic; and no node waits for room (`docs/relay.md`, *Why waiting ends*).
+//!   return to a visited rank. So no circle waits (`docs/relay.md`, *Why waiting ends*).
 //! - A further copy with the same key ([`DutyKey`]) renews the duty, and makes no second one.
 //! - Open duties for others are bounded by number, parts and bytes. A part beyond these bounds is
 //!   refused as *busy*. A part for this node alone needs no room.

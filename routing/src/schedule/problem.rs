@@ -398,7 +398,7 @@ mod tests {
         let error = problem("mesh:4x4", &faults, from(Collective::Oab, "33")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "nothing leads from 33 to 00 in mesh:4x4 with these faults; take a fault away, or 00 out"
+            "no path leads from 33 to 00 in mesh:4x4 with these faults; remove a fault, or leave out 00"
         );
         let request = Request {
             receivers: Some(vec!["11".to_owned()]),
@@ -424,7 +424,10 @@ mod tests {
             let made = problem("ring:1024", &[], request(senders, model));
             assert_eq!(made.is_ok(), is_allowed, "{senders} {model}");
             if let Err(error) = made {
-                assert!(error.to_string().contains("at most 12000000"), "{error}");
+                assert!(
+                    error.to_string().contains("the limit of 12000000"),
+                    "{error}"
+                );
             }
         }
     }
