@@ -100,9 +100,7 @@ pub async fn answer(
     }
     let mut events = Vec::new();
     let finer = Window {
-        step: (window.end - window.start)
-            .div_euclid(EVENT_POINTS)
-            .max(1.0),
+        step: ((window.end - window.start) / EVENT_POINTS).ceil().max(1.0),
         ..window
     };
     let annotations = dashboard.annotations.list.iter();

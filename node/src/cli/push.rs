@@ -3,10 +3,13 @@
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
 use super::Failure;
@@ -16,7 +19,7 @@ use super::host_list::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
-/// How long, beyond twice the receivers' patience, no byte may go from the source to the node
+/// How long, beyond twice the receivers' patience, the node may take no byte that the source has
 /// before the push is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often the progress is printed as a line, where no bar can be drawn.
@@ -53,17 +56,14 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     };
     bar.set_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
     let last = Cell::new(now());
+    let source = Attended::new(source);
+    let is_awaited = source.is_awaited.clone();
     let pushing = client.push(source, &options, |bytes| {
         last.set(now());
         bar.set_position(bytes);
     });
-    // A node that hangs and a source that is silent for so long look the same here.
     let limit = options.patience.saturating_mul(2) + SILENCE;
-    let silent = async {
-        while let Some(left) = (last.get() + limit).checked_duration_since(now()) {
-            tokio::time::sleep(left.max(Duration::from_millis(1))).await;
-        }
-    };
+    let silent = silence(&last, &is_awaited, limit);
     let telling = async {
         loop {
             tokio::time::sleep(NOTICE).await;
@@ -87,6 +87,42 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     let report = pushed?;
     let written = Output::stdout(flags.json).line(&report, described);
     ended(report_status(&report, flags.allow_none), written)
+}
+
+/// A source, and whether the push waits for its next bytes.
+struct Attended<S> {
+    source: S,
+    is_awaited: Rc<Cell<bool>>,
+}
+
+impl<S> Attended<S> {
+    fn new(source: S) -> Self {
+        let is_awaited = Rc::default();
+        Self { source, is_awaited }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let read = Pin::new(&mut self.source).poll_read(context, buffer);
+        self.is_awaited.set(read.is_pending());
+        read
+    }
+}
+
+/// Ends once the node has been silent for `limit`: since `last` it has taken no byte, and the
+/// source has not been waited for. A source may be silent for as long as it likes.
+async fn silence(last: &Cell<Instant>, is_awaited: &Cell<bool>, limit: Duration) {
+    while let Some(left) = (last.get() + limit).checked_duration_since(now()) {
+        tokio::time::sleep(left.max(Duration::from_millis(1))).await;
+        if is_awaited.get() {
+            last.set(now());
+        }
+    }
 }
 
 fn progress(bytes: u64, size: Option<u64>) -> String {
@@ -172,4 +208,38 @@ fn described(report: &PushReport) -> String {
         text.push_str(&format!("\n  absent{left}: {}", one.name));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(180);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_source_is_waited_for_and_a_silent_node_is_not() {
+        let (last, is_awaited) = (Cell::new(now()), Cell::new(true));
+        let silence = silence(&last, &is_awaited, LIMIT);
+        tokio::pin!(silence);
+        let waited = tokio::time::timeout(10 * LIMIT, &mut silence).await;
+        assert!(waited.is_err(), "the source is silent");
+        is_awaited.set(false);
+        let began = now();
+        silence.await;
+        assert!(now() - began <= LIMIT, "the node is silent");
+    }
+
+    #[tokio::test]
+    async fn a_source_is_awaited_while_it_has_no_byte() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut tap, source) = tokio::io::duplex(8);
+        let mut source = Attended::new(source);
+        let is_awaited = source.is_awaited.clone();
+        let mut bytes = [0; 1];
+        let read = tokio::time::timeout(Duration::ZERO, source.read(&mut bytes)).await;
+        assert!(read.is_err() && is_awaited.get());
+        tap.write_all(b"x").await.expect("room");
+        assert_eq!(source.read(&mut bytes).await.expect("a byte"), 1);
+        assert!(!is_awaited.get());
+    }
 }
