@@ -108,7 +108,7 @@ impl Expiry {
         news
     }
 
-    /// Log the warnings that are due.
+    /// Log the warnings that are due, and set the gauges of all credentials.
     pub(crate) fn attend(&mut self, now: i64) {
         for (term, stage) in self.news(now) {
             let (document, left) = (&term.document, term.left(now));

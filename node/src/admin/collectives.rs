@@ -118,7 +118,8 @@ pub(crate) fn on_loss(text: &str) -> Result<OnLoss, String> {
     }
 }
 
-/// Parse the parts of a JSON object: base64 by the names of their receivers.
+/// Parse a JSON object that maps the name of each receiver to its part in base64. An empty body has
+/// no parts.
 fn parts(body: &Bytes) -> Result<Vec<(Destination, Bytes)>, ErrorResponse> {
     let remedy = "send an empty body, or a JSON object that maps the name of each receiver to its part in \
          base64";

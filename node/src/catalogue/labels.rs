@@ -314,7 +314,7 @@ pub(super) const DUE: [Value; 3] = [
     ("bytes", "bytes on their way to it"),
 ];
 
-/// What had no room for a message.
+/// The store that was full, so that a message of a local user was refused.
 pub(super) const FULL: [Value; 2] = [
     ("messages", "those that wait for their turn"),
     ("collections", "those that collect answers"),

@@ -432,7 +432,7 @@ pub(super) struct SendFlags {
 pub(super) struct BroadcastFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The order in which the message goes to the nodes; auto is binomial.
+    /// The way in which the message spreads from node to node; auto is binomial.
     #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
     /// Ask the applications for answers and print each different answer once; the same as

@@ -1,7 +1,8 @@
 //! The log of a process, on standard error.
 //!
 //! Peers supply parts of it: topics, file names, reasons. So a message stays one line of bounded
-//! length, and the bytes per second are bounded as well.
+//! length; an overlong line of JSON is replaced by a notice. The bytes per second are bounded as
+//! well, except for debug and trace lines.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -1,8 +1,10 @@
-//! A bounded number of permits. No sender may crowd out the others.
+//! A bounded number of permits, shared fairly among senders.
 //!
-//! While there is room, a sender takes as many permits as it wants: 256 nodes of one host are
-//! honest. When all permits are taken, a sender with fewer permits than another takes the oldest
-//! permit of the sender with the most.
+//! While there is room, a sender takes as many permits as it wants: many nodes may run on one host.
+//! When all are taken, a permit may be taken away: of the senders with a permit that is not busy,
+//! the one with the most loses its oldest such permit. [`FairPermits::take`] does so only if the
+//! loser keeps at least as many as the taker then has; [`FairPermits::take_oldest`] always does, and
+//! may take the sender's own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -58,10 +58,10 @@ const TURN: u16 = 64;
 /// After how many ticks without a message a neighbour counts as gone: every node repeats its claim
 /// at each tick. A guess: two messages in a row are seldom lost.
 const SILENCES_MAX: u8 = 3;
-/// After how many ticks with the same claim a node that believes itself the root begins the tree,
-/// complete or not. A neighbour that agrees with no other must not hold up all nodes. A guess: a
-/// claim crosses any graph of hosts sooner; if not, the node begins a second tree, which merges
-/// later.
+/// After how many ticks with the same claim a node that believes itself the root begins the tree
+/// even if its claim is not complete. One neighbour that never agrees must not hold up all nodes. A
+/// guess: a claim crosses any graph of hosts in less time; if not, a second tree begins, which
+/// merges later.
 const STEADY: u8 = 4;
 
 /// One node of the graph until its tree begins.

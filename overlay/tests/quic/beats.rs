@@ -43,7 +43,7 @@ async fn beats_that_find_no_room_displace_older_ones_and_are_counted() {
     b.knows(&a);
     b.transport.connect(a.id());
     b.until_up(a.id()).await;
-    // The transport sends nothing before this task waits.
+    // The test has one thread: the transport's tasks send nothing until this task awaits.
     for _ in 0..100 {
         assert!(b.transport.beat(a.id(), &[7; 200]));
     }

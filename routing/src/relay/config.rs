@@ -68,8 +68,8 @@ pub struct Config {
     /// How many bytes of payloads, names and signatures open duties for others may hold. Full: a
     /// part is refused as with `max_duties`.
     pub max_duty_bytes: usize,
-    /// How many parts of others' messages a node may have handed on while it still takes new
-    /// duties. Full: a part is refused as with `max_duties`.
+    /// How many parts the open duties for others may have handed on. From this number on a new part
+    /// is refused as with `max_duties`; open duties may still hand on more.
     pub max_delegations: usize,
     /// How many finished duties are remembered, without payload, to answer repeated questions.
     /// Full: the oldest is forgotten. A copy for it would be served again, without a second

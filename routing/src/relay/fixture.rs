@@ -63,7 +63,7 @@ impl Surroundings {
         }
     }
 
-    /// The effects asked for since the last call.
+    /// The messages, timers and events asked for since the last call; other effects are dropped.
     pub(super) fn asked(&mut self) -> Asked {
         let mut asked = Asked::default();
         for effect in self.out.drain() {

@@ -8,7 +8,7 @@ use super::trial::{self, Outcome, Play};
 use super::violation::Violation;
 use crate::{parallel, record};
 
-/// How often a campaign tells its progress if there is no terminal.
+/// How many progress lines a campaign prints in all if standard error is no terminal.
 const MILESTONES: u64 = 10;
 
 /// Play a scenario. A panic in it is a violation like any other.

@@ -20,7 +20,8 @@ struct Left<I> {
     /// The members with a known present place, as pairs of distances: in the newest epoch, and in
     /// that of acceptance.
     here: Vec<(u32, u32)>,
-    /// The names of these members by the second distance, if they are meant by name.
+    /// If the members are meant by name: the names of those in `here`, by their distance in the
+    /// epoch of acceptance.
     names: BTreeMap<u32, I>,
     /// The expected members that are no members any more, or cannot be found: by the distance in
     /// the epoch of acceptance, with the peer, if known, and the reason.

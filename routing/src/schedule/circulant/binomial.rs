@@ -4,11 +4,12 @@
 //! But other skips carry a schedule of as few rounds. A pattern of q skips works if each rank r
 //! other than 0 can be given one block per round under these rules:
 //!
-//! 1. Each residue modulo q comes once. Block c is of this phase, c − q of the one before, and
-//!    exactly one block is of this phase.
+//! 1. The q blocks of a rank have different residues modulo q. A phase is q rounds, and the blocks
+//!    0 to q − 1 are of the phase at hand, c − q of the one before. Exactly one block is of the
+//!    phase at hand.
 //! 2. The sender r − s has the block. If the block is of the same phase for both, the sender got it
-//!    in an earlier round. Else it is the sender's only block of its own phase, from any round, and
-//!    the receiver takes it one phase later.
+//!    in an earlier round. Else it is the sender's only block of its own phase, whatever the round
+//!    in which the sender gets it, and the receiver gets it one phase later.
 //! 3. Rank 0 sends block k in round k.
 //!
 //! All p from 3 to 1,024 were carried out, and a test repeats some of them. The powers of two below

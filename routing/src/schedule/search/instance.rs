@@ -193,8 +193,8 @@ impl Instance {
         }
     }
 
-    /// The item of each (origin, block, receiver). With symmetries one item stands for several
-    /// deliveries, and is listed only under the delivery that it is written as.
+    /// The index of the item for each delivery (origin, block, receiver). With symmetries an item
+    /// stands for a whole orbit of deliveries; only the delivery that it stores is a key.
     pub(super) fn find(&self) -> BTreeMap<(Node, usize, Node), usize> {
         let items = self.items.iter().enumerate();
         let keys = items.map(|(item, one)| {

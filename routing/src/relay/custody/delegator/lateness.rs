@@ -193,7 +193,7 @@ impl<I: Id> Delegator<I> {
                     _ => self.sender.repeat(duty, delegation, to, cx),
                 }
             }
-            Part::Range(span) if is_doubtful(duty, delegation, cx) => {
+            Part::Range(span) if doubt_late(duty, delegation, cx) => {
                 cx.stats.roster_doubted += 1;
                 self.sender.withdraw(duty, delegation, cx.out);
                 self.delegate(duty, span, generation, cx);
@@ -247,10 +247,11 @@ fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_
     (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
 }
 
-/// Whether the rank of a late delegate should be searched for over the fingers instead. If the peer
-/// at that rank is known by hearsay alone, a liar may have told it. This doubt is noted: from now
-/// on nothing is sent to this peer as the holder of that rank.
-fn is_doubtful<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
+/// Whether to stop repeating to a late delegate and to search for its rank over the fingers. True
+/// after [`DOUBT_AFTER`] attempts, once per rank, if the peer at that rank is known by hearsay
+/// alone: a liar may have named it. Notes the doubt: from now on hearsay no longer makes this peer
+/// the holder of that rank.
+fn doubt_late<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
     let Some(handed) = duty.delegations.get(&delegation) else {
         return false;
     };
