@@ -30,7 +30,7 @@ use laboratory::Laboratory;
 /// A figure: its charts, and the claims that its rows are judged by.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// The part that the names of its files have in common.
+    /// The figure's unique name, in the report's anchors and in the record.
     pub key: &'static str,
     /// The figure of a paper that it stands for.
     pub source: &'static str,

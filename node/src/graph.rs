@@ -10,7 +10,7 @@ use crate::shape::{Shape, split_mix};
 
 /// The most nodes of a graph. A guess: more than one machine simulates or runs.
 pub const NODES_MAX: u32 = 1 << 16;
-/// The most edges of a graph. A guess: they take a few hundred MiB.
+/// The most edges of a graph. A guess: so many take a few hundred MiB of memory.
 const EDGES_MAX: u64 = 1 << 22;
 /// The most bytes of a graph's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -32,7 +32,7 @@ pub(super) enum CloseCode {
     Certificate = 8,
     /// No packet came over the connection, and another one took its place.
     Silent = 9,
-    /// Another process of the same identity is linked and lives.
+    /// Another process of the same identity lives, linked to this node or found at a known address.
     Duplicate = 10,
     /// This process continues as a new life.
     NewLife = 11,
@@ -142,7 +142,8 @@ pub enum DialError {
     /// The other side knows a newer process of this node's identity.
     #[error("the peer knows a newer process with the identity of this node")]
     OldBoot,
-    /// Another process of this node's identity is linked to the other side, and lives.
+    /// The other side refuses this process: another process of this node's identity lives, linked to
+    /// the other side or found at a known address.
     #[error("another process at {address} has the identity of this node")]
     Duplicate {
         /// The address at which that process is seen.

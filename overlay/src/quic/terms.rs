@@ -1,5 +1,6 @@
-//! The terms of an identity's documents: its certificate, the authorities that it believes, and
-//! their revocation lists. Also, which list belongs to which authority.
+//! The terms, that is the validity periods, of an identity's documents: its certificate, the
+//! authorities that it believes, and their revocation lists. Also, which list belongs to which
+//! authority.
 
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::certificate::X509Certificate;

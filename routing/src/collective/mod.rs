@@ -197,7 +197,8 @@ pub enum Effect<I> {
         /// The message to send.
         message: Message<I>,
     },
-    /// Send `frame` to a neighbour in the graph, if it is linked.
+    /// Send `frame` to a neighbour in the graph. The machine names only peers whose link is up or
+    /// has ended because it was idle; sending makes such a link again.
     Frame {
         /// The neighbour that it goes to.
         to: I,

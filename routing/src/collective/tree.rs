@@ -307,7 +307,7 @@ impl<I: Id> Tree<I> {
         let view = self.view()?;
         let population = self.population();
         let distance = distance(*self.ranks.get(&to)?, view.placement.rank.0, population);
-        // At distance 0 this member is the receiver itself.
+        // At distance 0 this member is `to` itself: nothing passes through it.
         let level = (distance > 0).then(|| distance.trailing_zeros())?;
         Some((1_u32 << level).min(population - distance) as usize)
     }

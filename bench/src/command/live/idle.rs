@@ -67,7 +67,7 @@ pub struct Row {
     pub bytes_per_second_per_node: f64,
     /// The limit of these bytes.
     pub bytes_per_second_limit: Option<f64>,
-    /// Packets that a node sent.
+    /// IP packets that a node sent per second, the mean over all nodes.
     pub packets_per_second_per_node: f64,
     /// The mean length of a packet, IP header included.
     pub bytes_per_packet: f64,

@@ -1,4 +1,4 @@
-//! First schedules, which take little time: by a flow, by the circulant pattern or trees, by greedy
+//! First schedules, which are found quickly and which the other methods improve: by a flow, by the circulant pattern or trees, by greedy
 //! methods, or by trying everything on small graphs.
 
 use super::super::plan::{Collective, Model, Move};
