@@ -190,7 +190,8 @@ fn flooding_survives_its_origin() {
     assert!(flooded > 0, "nothing was flooded");
 }
 
-/// Each member but the last sends one copy. Dead members are passed over, at any place of the chain.
+/// Each member but the last sends one copy. Dead members are passed over, at any place of the
+/// chain.
 #[test]
 fn a_chain_reaches_all_with_one_copy_from_each_and_goes_over_the_dead() {
     for n in [1, 2, 3, 8, 33] {

@@ -165,14 +165,14 @@ impl<I: Id> Overlay<I> {
         };
     }
 
-    /// Whether the root has not declared this overlay the cluster, and this node has met none of its
-    /// contacts, or its path reaches no root.
+    /// Whether the root has not declared this overlay the cluster, and this node has met none of
+    /// its contacts, or its path reaches no root.
     pub(super) fn seeks_contacts(&self) -> bool {
         !self.census.belongs() && !self.has_met()
     }
 
-    /// Whether the path reaches a root, and a contact is the parent, a child, or known to be in this
-    /// overlay.
+    /// Whether the path reaches a root, and a contact is the parent, a child, or known to be in
+    /// this overlay.
     fn has_met(&self) -> bool {
         let is_beside = |contact: I| {
             let is_near = self.tree.parent() == Some(contact) || self.tree.has_child(contact);

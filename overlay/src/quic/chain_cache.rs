@@ -36,8 +36,9 @@ impl ChainCache {
 }
 
 /// The peers over whose links bad chains came. One bad chain is forgiven per second. The value of a
-/// peer is the time, in seconds, at which its last bad chain will be forgiven. A signature is judged at every hop, so an honest peer passes
-/// bad chains on only while its authorities, lists or clock differ from this node's.
+/// peer is the time, in seconds, at which its last bad chain will be forgiven. A signature is
+/// judged at every hop, so an honest peer passes bad chains on only while its authorities, lists or
+/// clock differ from this node's.
 ///
 /// At most [`Notary::MAX_JUDGED`] peers; one more displaces the peer that is forgiven first.
 #[derive(Debug, Default)]

@@ -142,8 +142,8 @@ pub enum DialError {
     /// The other side knows a newer process of this node's identity.
     #[error("the peer knows a newer process with the identity of this node")]
     OldBoot,
-    /// The other side refuses this process: another process of this node's identity lives, linked to
-    /// the other side or found at a known address.
+    /// The other side refuses this process: another process of this node's identity lives, linked
+    /// to the other side or found at a known address.
     #[error("another process at {address} has the identity of this node")]
     Duplicate {
         /// The address at which that process is seen.

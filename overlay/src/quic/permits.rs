@@ -3,8 +3,8 @@
 //! While there is room, a sender takes as many permits as it wants: many nodes may run on one host.
 //! When all are taken, a permit may be taken away: of the senders with a permit that is not busy,
 //! the one with the most loses its oldest such permit. [`FairPermits::take`] does so only if the
-//! loser keeps at least as many as the taker then has; [`FairPermits::take_oldest`] always does, and
-//! may take the sender's own.
+//! loser keeps at least as many as the taker then has; [`FairPermits::take_oldest`] always does,
+//! and may take the sender's own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -57,7 +57,8 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send(vec![member], message);
     }
 
-    /// The place of the member to ask: in turn the owner of the value, and a member that may hold it for others.
+    /// The place of the member to ask: in turn the owner of the value, and a member that may hold
+    /// it for others.
     fn source(&self, ctx: &Ctx<'_, I>, item: Item, tries: u32) -> Option<u32> {
         let owner = match item {
             Item::Whole(of) | Item::Part { of, .. } => Some(of),

@@ -165,11 +165,11 @@ pub enum Message<I> {
         list: Digest,
         /// Whether the sender itself may vote in operations of this list.
         is_sure: bool,
-        /// For each name, the greatest generation in which a former life of yours may have voted, as
-        /// far as I can tell. It is the greatest of three: of the operations with you as a member,
-        /// the last in which I promised, voted, started a ballot or learnt the outcome; the last
-        /// that I have forgotten; the last in which a former life of mine may have voted. You do not
-        /// vote up to there.
+        /// For each name, the greatest generation in which a former life of yours may have voted,
+        /// as far as I can tell. It is the greatest of three: of the operations with you as a
+        /// member, the last in which I promised, voted, started a ballot or learnt the outcome; the
+        /// last that I have forgotten; the last in which a former life of mine may have voted. You
+        /// do not vote up to there.
         touched: Vec<Key>,
     },
     /// To the coordinator: I hold this long value.

@@ -66,10 +66,10 @@ pub enum Frame<I> {
 pub struct Letter<I> {
     /// The member that sends the message.
     pub from: I,
-    /// The row of the letter: a number that the letters of all members share if they are of one kind
-    /// and about one operation. Each member sends one letter of a row. At each member on the way,
-    /// letters of one row to one receiver wait for each other for a moment, so that they leave in
-    /// few frames. A letter without a row goes on at once.
+    /// The row of the letter: a number that the letters of all members share if they are of one
+    /// kind and about one operation. Each member sends one letter of a row. At each member on the
+    /// way, letters of one row to one receiver wait for each other for a moment, so that they leave
+    /// in few frames. A letter without a row goes on at once.
     row: Option<u64>,
     /// The [`super::Message`], serialised.
     pub body: Bytes,

@@ -150,8 +150,8 @@ impl Config {
     /// At how many visited ranks a node no longer tries another hop when a part comes back without
     /// a route. From there on the answer goes back as it is. A transit list names one path, not all
     /// searched ranks. So without this bound the search for a rank behind dead neighbours would
-    /// cost every path of the graph. With it, the search costs [`Config::ROUTE_TRIES`] to this power. A
-    /// guess.
+    /// cost every path of the graph. With it, the search costs [`Config::ROUTE_TRIES`] to this
+    /// power. A guess.
     pub const ROUTE_BACKTRACK: usize = 2;
     /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
     /// ends with *no route*. Without this bound the search for an unknown member would visit all

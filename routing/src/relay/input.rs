@@ -67,7 +67,8 @@ pub enum Input<I> {
     /// custody wait for their timers.
     Writable(I),
     /// The smoothed round-trip time of the link to a peer, as measured by the transport. Without
-    /// this input the relay learns from late custody alone, beginning at [`Config::CUSTODY_FLOOR`](super::Config::CUSTODY_FLOOR).
+    /// this input the relay learns from late custody alone, beginning at
+    /// [`Config::CUSTODY_FLOOR`](super::Config::CUSTODY_FLOOR).
     RoundTrip {
         /// The peer at the other end.
         peer: I,

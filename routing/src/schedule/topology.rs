@@ -127,9 +127,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// A copy of this graph in which these nodes and links are faulty: their channels are removed. A
-    /// faulty link of an undirected graph loses both directions. A faulty node keeps its number but
-    /// has no channel.
+    /// A copy of this graph in which these nodes and links are faulty: their channels are removed.
+    /// A faulty link of an undirected graph loses both directions. A faulty node keeps its number
+    /// but has no channel.
     pub fn with_faults(&self, faults: &[Fault]) -> Result<Self, FaultError> {
         if faults.len() > FAULTS_MAX {
             return Err(FaultError::TooMany(faults.len()));

@@ -101,8 +101,9 @@ pub enum Strategy {
     /// As `Binomial`, and each member that receives the message for the first time also sends it to
     /// all its neighbours in the binomial graph, [`super::flood`].
     Flood,
-    /// Clockwise from each member to the next one, N − 1 deep. Every node but the last sends one copy, so where
-    /// the uplinks are the limit a row of many messages takes as long as over one link.
+    /// Clockwise from each member to the next one, N − 1 deep. Every node but the last sends one
+    /// copy, so where the uplinks are the limit a row of many messages takes as long as over one
+    /// link.
     Chain,
     /// For a row of blocks: each takes another way over the links of the binomial graph, so that
     /// every node sends and receives one block at a time, without pauses. n blocks come to N

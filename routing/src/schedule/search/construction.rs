@@ -1,5 +1,5 @@
-//! First schedules, which are found quickly and which the other methods improve: by a flow, by the circulant pattern or trees, by greedy
-//! methods, or by trying everything on small graphs.
+//! First schedules, which are found quickly and which the other methods improve: by a flow, by the
+//! circulant pattern or trees, by greedy methods, or by trying everything on small graphs.
 
 use super::super::plan::{Collective, Model, Move};
 use super::driver::Driver;

@@ -118,8 +118,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Tell the records of collectives that a fault begins now: until when it lasts, and which nodes
-    /// it concerns.
+    /// Tell the records of collectives that a fault begins now: until when it lasts, and which
+    /// nodes it concerns.
     pub(super) fn note_disturbance(&mut self, fault: &Fault, end: Duration) {
         let now = self.world.now();
         let concerned = match fault {
