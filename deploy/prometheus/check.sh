@@ -41,6 +41,8 @@ for part in 'severity: \(critical\|warning\|info\|none\)' 'summary: [A-Z].*\.' '
     'runbook_url: docs/runbooks/[A-Za-z]*\.md'; do
     [ "$(grep -c "^ *$part\$" "$here/rules/alerts.yml")" = "$count" ] || fail "not every alert has $part"
 done
+diff <(sed -n 's/^| \[\(Binomesh[A-Za-z]*\)\].*/\1/p' docs/alerts.md | sort) - <<<"$alerts" ||
+    fail "docs/alerts.md does not list the alerts"
 echo "$count alerts have a severity, a summary, a description and a runbook"
 
 diff <(sed -n 's/^ *runbook_url: //p' "$here/rules/alerts.yml" | sort) <(ls docs/runbooks/*.md) ||
