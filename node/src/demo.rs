@@ -445,7 +445,7 @@ fn missing(members: &[Member], reports: &[Result<NodeReport, String>]) -> Vec<St
     }
     if missing.is_empty() && epochs.len() > 1 {
         missing.push(format!(
-            "all nodes in one epoch; the nodes of each epoch are {epochs:?}"
+            "all nodes in one epoch; the numbers of nodes by epoch are {epochs:?}"
         ));
     }
     missing

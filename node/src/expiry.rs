@@ -131,8 +131,8 @@ impl Expiry {
                     document,
                     ago = left,
                     until = term.until,
-                    "a document of the credentials has expired, so peers no longer accept it; \
-                     replace its file and send SIGHUP"
+                    "a document of the credentials has expired, and certificates that depend on it \
+                     are refused; replace its file and send SIGHUP"
                 ),
             }
         }

@@ -80,7 +80,7 @@ impl From<PushError> for ErrorResponse {
             PushError::Read(_) => bad(
                 &error,
                 "push the file again when it is complete; write a file whose length changes into \
-                 `binomesh push -`",
+                 `binomesh push --name NAME -`",
             ),
             PushError::Send(error) => error.into(),
         }

@@ -391,8 +391,8 @@ pub(super) async fn broadcast(flags: &BroadcastFlags) -> Result<(), Failure> {
 /// The failure of a message without any receiver.
 pub(super) fn nobody() -> Failure {
     Failure::failed(
-        "the message went to no node, since this node knows no other member; see `binomesh \
-         status`, or give --allow-none to end with status 0",
+        "nothing was sent, since this node knows no other member; see `binomesh status`, or give \
+         --allow-none to end with status 0",
     )
 }
 
@@ -421,7 +421,7 @@ async fn receipt(
     let limit = due(message).time().unwrap_or_default().saturating_add(LATE);
     let answer = tokio::time::timeout(limit, sending).await;
     let receipt = answer.map_err(|_| {
-        Failure::timeout("the node gave no receipt in time; give a larger --timeout-seconds")
+        Failure::timeout("the node gave no receipt in time; read the log of the node")
     })??;
     let written = Output::stdout(message.json).line(&receipt, receipt_text);
     ended(receipt_status(&receipt, may_be_for_none), written)
@@ -483,7 +483,7 @@ fn receipt_status(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failur
         (receipt.absent.len(), "absent"),
         (
             receipt.unacknowledged.len(),
-            "without the confirmation that --confirm asks for",
+            "without the requested confirmation",
         ),
     ] {
         if count > 0 {
@@ -515,8 +515,7 @@ pub(super) async fn leave(flags: &LeaveFlags) -> Result<(), Failure> {
         Ok(left) => left?,
         Err(_) => {
             return Err(Failure::timeout(format!(
-                "{name} did not leave in time; give a \
-                                                       larger --drain-seconds"
+                "{name} did not leave in time; read the log of the node, or end its process"
             )));
         }
     }

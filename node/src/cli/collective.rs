@@ -80,8 +80,9 @@ pub(super) struct Which {
     /// The time after which the outcome is due at the latest.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     timeout_seconds: u64,
-    /// The action if members are lost: survivors (the others continue), survivors:K (at least K
-    /// others continue), abort, or wait (for the return of the lost members).
+    /// The action if members are lost: survivors (the others continue), survivors:K (the
+    /// others continue if at least K are left; else the operation fails), abort, or wait (for the
+    /// return of the lost members).
     #[arg(long, default_value = "survivors", value_parser = |text: &str| crate::admin::collectives::on_loss(text).map(|_| text.to_owned()))]
     on_loss: String,
     /// Print JSON.

@@ -47,8 +47,7 @@ pub(super) async fn subscribe(flags: &SubscribeFlags) -> Result<(), Failure> {
                 .await
                 .unwrap_or_else(|_| {
                     Err(Failure::timeout(
-                        "fewer than --count messages arrived in \
-                                                          time; give a larger --timeout-seconds",
+                        "the time of --timeout-seconds is over; to wait for more messages, give a larger one",
                     ))
                 }),
         }

@@ -80,7 +80,7 @@ pub(super) async fn push(flags: &PushFlags) -> Result<(), Failure> {
     bar.finish_and_clear();
     let Some(pushed) = pushed else {
         return Err(Failure::timeout(format!(
-            "the node gave no sign of life for {} s",
+            "the node took no data for {} s, and gave no report",
             limit.as_secs()
         )));
     };
@@ -174,8 +174,8 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
     let metadata = tokio::fs::metadata(file).await.map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::usage(format!(
-            "{path} is no file; push an archive of it, as in `tar -c FOLDER | binomesh push \
-             --name NAME -`"
+            "{path} is no file; push an archive of a folder, as in `tar -c FOLDER | binomesh push \
+             --name NAME -`, or write the data of a pipe into that command"
         )));
     }
     let source = tokio::fs::File::open(file).await.map_err(unreadable)?;

@@ -258,7 +258,7 @@ async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
                 tracing::warn!("leaving took too long; the node stops now");
             }
         }
-        signal = stop.signalled() => tracing::warn!(?signal, "a second signal came while the node was leaving, so the node stops at once"),
+        signal = stop.signalled() => tracing::warn!(?signal, "a signal came while the node was leaving, so the node stops at once"),
     }
     node.shutdown().await;
     node.stopped().await

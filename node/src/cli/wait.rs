@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The wait ends when one of the asked nodes is ready and counts this number of members.
+    after_help = "The wait ends when one of the asked nodes is ready and counts at least this number of members.
 Exit status 4: not in time.
 
 Examples:
@@ -66,7 +66,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<(), Failure> {
         }
         if now() + PAUSE >= until {
             return Err(Failure::timeout(format!(
-                "the overlay did not have {} members after {} s: {why}",
+                "no asked node was ready with {} members after {} s: {why}",
                 flags.members, flags.timeout_seconds
             )));
         }

@@ -25,7 +25,7 @@ pub(super) enum Unproven {
         "the message is not signed by its origin, but the setting `signatures` requires a signature"
     )]
     Unsigned,
-    #[error("the message names {0} as its origin, but {1}")]
+    #[error("the message is in the name of {0}, but {1}")]
     Forged(PeerId, Forged),
 }
 
@@ -57,8 +57,8 @@ impl Host {
         let proof = self.notary.sign_goodbye(self.state.boot);
         if proof.is_none() {
             tracing::warn!(
-                "the key cannot sign the goodbye of this node, so the others will take \
-                            the node for dead"
+                "this node cannot sign its goodbye, since its key cannot sign or its certificate \
+                 chain is too long; the others will take the node for dead"
             );
         }
         let proof = proof.map(|proof| proof.to_vec());

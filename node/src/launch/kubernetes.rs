@@ -13,12 +13,11 @@ pub(super) fn place(
     environment: &Environment,
     request: &Request,
 ) -> Result<Placement, ConfigError> {
-    refuse(
-        "hostfile",
-        request.hostfile.is_some(),
-        "Kubernetes",
-        ", and give --peers",
-    )?;
+    if request.hostfile.is_some() {
+        let problem = "is given, but --launch kubernetes reads no host file";
+        let remedy = "leave out --hostfile, and give --peers";
+        return Err(wrong("flag --hostfile", problem, remedy));
+    }
     let (from, ordinal) = match request.ordinal {
         Some(ordinal) => ("flag --ordinal", ordinal),
         None => (HOST, ordinal(host_name(environment, EXAMPLE)?)?),

@@ -215,9 +215,7 @@ impl Desk {
         for key in all {
             self.fail(
                 key,
-                "pieces of the file were lost here, since the disk is slower than the \
-                            network"
-                    .to_owned(),
+                "pieces of the file were lost here, since this node is too slow".to_owned(),
             );
         }
     }

@@ -60,7 +60,7 @@ pub(super) const REASONS: [(&str, &str); 31] = [
         "unknown_authority",
         "the certificate is of an unknown authority",
     ),
-    ("unresolved", "the name of the peer has no address"),
+    ("unresolved", "the name of the peer does not resolve"),
     ("version", "the peer speaks another protocol version"),
     ("wrong_peer", "another node answers at this address"),
     ("other", "for another reason"),
@@ -94,7 +94,10 @@ pub(super) fn remedy(label: &str) -> &'static str {
             "issue a new certificate and a new key for the peer, both at once"
         }
         "no_common_protocol" | "version" | "greeting" => "run the same release on both hosts",
-        "wrong_peer" => "correct the name or the address of this peer in the settings",
+        "wrong_peer" => {
+            "correct the name or the address of one of the two nodes, in the settings that name the \
+             peer or in its own `advertise`"
+        }
         "duplicate" | "not_admitted" => {
             "stop one of the two processes, or give one a certificate of its own"
         }

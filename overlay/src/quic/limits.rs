@@ -154,7 +154,7 @@ impl TransportLimits {
             return Err("`packet_frame` is 4 GiB or more; give less");
         }
         if self.events == 0 || self.handshakes == 0 || self.peer_connections == 0 {
-            return Err("a bound is zero; give at least 1");
+            return Err("a bound is zero, or `link_idle` is below 2 ms");
         }
         if self.link_idle < Duration::from_millis(2)
             || self.assembly_bytes == 0
@@ -163,7 +163,7 @@ impl TransportLimits {
             || self.assembly_rate == 0
             || self.event_bytes == 0
         {
-            return Err("a bound is zero; give at least 1");
+            return Err("a bound is zero, or `link_idle` is below 2 ms");
         }
         Ok(())
     }

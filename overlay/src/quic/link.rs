@@ -413,13 +413,13 @@ impl Watch {
 
     /// A bug stopped the task of a reader or writer: the link cannot be trusted any more.
     fn on_panic(&self) {
-        tracing::error!(peer = %self.link.name, "a task that read a stream has panicked");
+        tracing::error!(peer = %self.link.name, "a task that reads or writes a stream has panicked; its link is closed");
         CloseCode::Protocol.close(&self.link.connection);
     }
 
     fn refuse(&mut self, refused: RefusedFrame) {
         self.shared.metrics.frame_refused(refused);
-        tracing::warn!(peer = %self.link.name, %refused, "a peer sent a frame that is not valid; its link is closed");
+        tracing::warn!(peer = %self.link.name, %refused, "a frame of a peer was refused; its link is closed");
         self.refused.get_or_insert(refused);
         let code = match refused {
             RefusedFrame::Overdue => CloseCode::TooSlow,

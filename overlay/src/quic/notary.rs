@@ -93,7 +93,7 @@ pub enum NotaryError {
     #[error("the key has no signature scheme of TLS 1.3")]
     NoScheme,
     /// The chain is too long to go with every message.
-    #[error("the certificate chain, which signed messages carry, has {0} bytes; at most {max} are allowed", max = Notary::MAX_CHAIN)]
+    #[error("the certificate chain, which signed messages carry, is too long ({0} bytes); at most {max} bytes and {most} certificates are allowed", max = Notary::MAX_CHAIN, most = Notary::MAX_CERTIFICATES)]
     ChainTooLong(usize),
 }
 
@@ -110,7 +110,7 @@ pub enum Forged {
     #[error("the signature is of {0}, not of the named peer")]
     OtherSigner(PeerId),
     /// The signature is not by the certificate's key, or not for this statement.
-    #[error("the signature does not match the content")]
+    #[error("the signature does not match the signed statement")]
     Content,
     /// The chain is not judged now: it was refused a moment ago, or the peer that brought it has
     /// brought too many bad chains.

@@ -133,7 +133,7 @@ pub enum BindError {
     )]
     Boot,
     /// The key cannot sign lives, or signatures cannot be judged.
-    #[error("cannot sign the lives of this node: {0}")]
+    #[error("cannot check the signatures of lives: {0}")]
     Notary(#[from] super::NotaryError),
     /// The call was not made within a tokio runtime.
     #[error("no Tokio runtime is running")]

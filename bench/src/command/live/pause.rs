@@ -37,7 +37,7 @@ pub struct Pause {
     /// The number of nodes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(3..=1024))]
     pub nodes: u32,
-    /// The number of times that both are done, each time to other random nodes.
+    /// The number of times that both are done, each time to random nodes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// The detection timeout.

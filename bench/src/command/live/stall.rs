@@ -140,7 +140,7 @@ impl Stall {
         let [origin, stalled, others @ ..] = &members[..] else {
             return Err(Failure::Run(
                 "a cluster of fewer than two nodes has no receiver to stall; \
-                                     give --nodes 2 or more"
+                                     give --nodes 4 or more"
                     .to_owned(),
             ));
         };
