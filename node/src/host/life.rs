@@ -24,6 +24,10 @@ use crate::peer::{Input, Timer};
 /// could keep it out of the cluster by showing it newer lives again and again.
 const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
+/// How long after a life could not be recorded the next attempt may come. A peer can make this node
+/// try again and again.
+const RECORD_PAUSE: Duration = Duration::from_secs(5);
+
 /// The state of the current life.
 #[derive(Debug, Default)]
 pub(super) struct LifeInPlace {
@@ -31,6 +35,8 @@ pub(super) struct LifeInPlace {
     is_member: bool,
     /// When this node, as a member, last began another life.
     begun: Option<Instant>,
+    /// When another life could last not be recorded.
+    unrecorded: Option<Instant>,
     /// The peers whose links belong to the former life, until these links are down.
     pub(super) former_links: BTreeSet<PeerId>,
 }
@@ -58,10 +64,15 @@ impl Host {
                 return;
             }
         }
+        let failed = self.life.unrecorded;
+        if failed.is_some_and(|at| now().saturating_duration_since(at) < RECORD_PAUSE) {
+            return;
+        }
         let former = self.state.boot;
         if let Err(error) = self.state.raise(newest.saturating_add(1)) {
             tracing::error!(%error, newest, "the cluster knows a newer life of this node, and \
                                              this process cannot take a newer one");
+            self.life.unrecorded = Some(now());
             return;
         }
         if self.life.is_member {

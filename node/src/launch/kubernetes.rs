@@ -1,7 +1,7 @@
 //! A pod of a StatefulSet, whose host name ends with its ordinal.
 
 use super::peers::{self, PEERS};
-use super::{Environment, HOST, Placement, Request, host_name, refuse, wrong};
+use super::{Environment, HOST, Placement, Request, host_name, wrong};
 use crate::config::ConfigError;
 
 const EXAMPLE: &str = "run the node in a StatefulSet, whose pods are called mesh-0, mesh-1 and so on, or give \

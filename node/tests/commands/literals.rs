@@ -41,7 +41,9 @@ fn shipped(source: &str) -> &str {
         let mut lines = source[*at..]
             .lines()
             .skip_while(|line| line.starts_with("#["));
-        lines.next().is_some_and(|line| line.starts_with("mod "))
+        lines
+            .next()
+            .is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
     };
     let mut tests = source.match_indices("#[cfg(test)]").map(|(at, _)| at);
     let end = tests.find(is_module).unwrap_or(source.len());

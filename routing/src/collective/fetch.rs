@@ -9,7 +9,7 @@ use super::context::Ctx;
 use super::instance::{HOLDERS, Instance};
 use super::message::{Item, Message};
 use super::proposal::Value;
-use super::storage::Piece;
+use super::storage::{Piece, Taken};
 use super::{Config, Timer, storage};
 
 /// How long until the first retry. The time doubles with each further one.
@@ -44,10 +44,15 @@ impl<I: Id + Serialize> Instance<I> {
         let Some(source) = self.source(ctx, item, tries) else {
             return;
         };
+        self.storage.ask_at(item, source);
+        self.ask_for(ctx, source, item, from);
+    }
+
+    /// Ask the member at a place for a value, from a byte on.
+    fn ask_for(&self, ctx: &mut Ctx<'_, I>, source: u32, item: Item, from: u64) {
         let Some(member) = self.member(source) else {
             return;
         };
-        self.storage.ask_at(item, source);
         let message = Message::Want {
             key: self.terms.key.clone(),
             digest: self.digest,
@@ -143,14 +148,16 @@ impl<I: Id + Serialize> Instance<I> {
         {
             return;
         }
-        let whole = self.storage.take(place, item, piece);
+        let taken = self.storage.take(place, item, piece);
         if self.retries > 0 {
             // A holder answers, so the next retry comes early again.
             self.retries = 0;
             self.arm_retry(ctx);
         }
-        let Some(whole) = whole else {
-            return;
+        let whole = match taken {
+            Taken::Whole(whole) => whole,
+            Taken::Nothing => return,
+            Taken::Restart => return self.ask_for(ctx, place, item, 0),
         };
         let Item::Whole(member) = item else {
             return self.storage.put(item, whole);

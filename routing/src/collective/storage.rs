@@ -32,18 +32,32 @@ struct Partial {
     asked: BTreeSet<u32>,
     /// The member that was asked last.
     asked_last: Option<u32>,
+    /// Whether a size that this member named has made the fetch start again since then.
+    has_restarted: bool,
     /// The length of `front` at the last call of [`Storage::has_grown`].
     seen: usize,
 }
 
 impl Partial {
-    /// Drop all pieces.
+    /// Drop all pieces. Pieces of members that were asked before do not count any more.
     fn start_again(&mut self) {
+        self.asked.clear();
         self.size = None;
         self.front = BytesMut::new();
         self.ahead.clear();
         self.seen = 0;
     }
+}
+
+/// What a piece has made of a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The value is not complete yet, or the piece does not count.
+    Nothing,
+    /// The value is complete.
+    Whole(Bytes),
+    /// The sender has to be asked again, from the first byte on.
+    Restart,
 }
 
 /// A piece of a value.
@@ -97,6 +111,7 @@ impl Storage {
         if let Some(Stored::Partial(partial)) = self.items.get_mut(&item) {
             partial.asked.insert(source);
             partial.asked_last = Some(source);
+            partial.has_restarted = false;
         }
     }
 
@@ -121,12 +136,16 @@ impl Storage {
         partial.map(|(item, _)| *item).collect()
     }
 
-    /// Take in a piece from the member `source`. Returns the whole value once it is complete; it is
-    /// kept only by [`Storage::put`].
+    /// Take in a piece from the member `source`. A whole value is kept only by [`Storage::put`].
     ///
     /// If members name different sizes, the member that was asked last is believed, and the value
-    /// is fetched again from the beginning. So a member that lies spoils no more than its own turn.
-    pub(super) fn take(&mut self, source: u32, item: Item, piece: Piece) -> Option<Bytes> {
+    /// is fetched again from the beginning, once in its turn. So a member that lies spoils no more
+    /// than its own turn.
+    pub(super) fn take(&mut self, source: u32, item: Item, piece: Piece) -> Taken {
+        self.take_in(source, item, piece).unwrap_or(Taken::Nothing)
+    }
+
+    fn take_in(&mut self, source: u32, item: Item, piece: Piece) -> Option<Taken> {
         let Piece {
             size,
             offset,
@@ -140,10 +159,16 @@ impl Storage {
             return None;
         }
         if *partial.size.get_or_insert(size) != size {
-            if partial.asked_last != Some(source) {
+            if partial.asked_last != Some(source) || partial.has_restarted {
                 return None;
             }
             partial.start_again();
+            partial.asked.insert(source);
+            partial.has_restarted = true;
+            if offset > 0 {
+                // The member was asked only for the rest behind the bytes of another one.
+                return Some(Taken::Restart);
+            }
             partial.size = Some(size);
         }
         let is_next = offset <= partial.front.len() as u64;
@@ -162,7 +187,8 @@ impl Storage {
                     .extend_from_slice(bytes.get(known..).unwrap_or_default());
             }
         }
-        (partial.front.len() as u64 == size).then(|| std::mem::take(&mut partial.front).freeze())
+        let is_whole = partial.front.len() as u64 == size;
+        is_whole.then(|| Taken::Whole(std::mem::take(&mut partial.front).freeze()))
     }
 
     /// The bytes were not the expected value: fetch it again from the beginning.
@@ -232,10 +258,10 @@ mod tests {
             }
         };
         for place in [2, 0, 3, 0] {
-            assert_eq!(storage.take(1, item, piece(place)), None);
+            assert_eq!(storage.take(1, item, piece(place)), Taken::Nothing);
         }
         assert_eq!(storage.ask(item), Some((PIECE_BYTES as u64, 1)));
-        assert_eq!(storage.take(1, item, piece(1)), Some(whole.clone()));
+        assert_eq!(storage.take(1, item, piece(1)), Taken::Whole(whole.clone()));
     }
 
     fn piece(size: u64, offset: u64, bytes: &'static [u8]) -> Piece {
@@ -251,30 +277,70 @@ mod tests {
     fn pieces_that_contradict_themselves_or_were_not_asked_for_are_dropped() {
         let item = Item::Combined;
         let mut storage = Storage::default();
-        assert_eq!(storage.take(1, item, piece(0, 0, b"")), None);
+        assert_eq!(storage.take(1, item, piece(0, 0, b"")), Taken::Nothing);
         storage.ask(item);
-        assert_eq!(storage.take(1, item, piece(1, 0, b"x")), None, "not asked");
+        assert_eq!(
+            storage.take(1, item, piece(1, 0, b"x")),
+            Taken::Nothing,
+            "not asked"
+        );
         storage.ask_at(item, 1);
-        assert_eq!(storage.take(1, item, piece(2, 0, b"abc")), None);
-        assert_eq!(storage.take(1, item, piece(2, 0, b"a")), None);
-        assert_eq!(storage.take(2, item, piece(2, 1, b"x")), None, "not asked");
+        assert_eq!(storage.take(1, item, piece(2, 0, b"abc")), Taken::Nothing);
+        assert_eq!(storage.take(1, item, piece(2, 0, b"a")), Taken::Nothing);
+        assert_eq!(
+            storage.take(2, item, piece(2, 1, b"x")),
+            Taken::Nothing,
+            "not asked"
+        );
         let whole = storage.take(1, item, piece(2, 1, b"b"));
-        assert_eq!(whole, Some(Bytes::from_static(b"ab")));
+        assert_eq!(whole, Taken::Whole(Bytes::from_static(b"ab")));
     }
 
+    /// Each member answers with all pieces from the byte on that it is asked for.
     #[test]
     fn a_false_size_spoils_only_the_turn_of_its_sender() {
         let item = Item::Part { of: 3, to: 0 };
+        for front in [b"x".as_slice(), b"longer than the value"] {
+            let mut storage = Storage::default();
+            let (from, _) = storage.ask(item).unwrap();
+            storage.ask_at(item, 1);
+            let lie = piece(100, from, front);
+            assert_eq!(storage.take(1, item, lie.clone()), Taken::Nothing);
+            let (from, _) = storage.ask(item).unwrap();
+            assert_eq!(from, front.len() as u64);
+            storage.ask_at(item, 2);
+            let whole = Bytes::from_static(b"value");
+            let mut answered = 0;
+            let answer = |from| {
+                let mut pieces = pieces(&whole, from);
+                let (offset, bytes) = pieces.next().unwrap();
+                let size = whole.len() as u64;
+                Piece {
+                    size,
+                    offset,
+                    bytes,
+                }
+            };
+            let mut taken = storage.take(2, item, answer(from));
+            while taken == Taken::Restart && answered < 2 {
+                answered += 1;
+                assert_eq!(storage.take(1, item, lie.clone()), Taken::Nothing, "late");
+                taken = storage.take(2, item, answer(0));
+            }
+            assert_eq!(taken, Taken::Whole(whole));
+        }
+    }
+
+    #[test]
+    fn a_member_that_names_one_size_after_the_other_restarts_the_fetch_once_in_its_turn() {
+        let item = Item::Combined;
         let mut storage = Storage::default();
         storage.ask(item);
         storage.ask_at(item, 1);
-        assert_eq!(storage.take(1, item, piece(100, 0, b"x")), None, "a lie");
-        storage.ask(item);
-        storage.ask_at(item, 2);
-        assert_eq!(storage.take(2, item, piece(2, 0, b"a")), None);
-        assert_eq!(storage.take(1, item, piece(100, 1, b"x")), None, "late");
-        let whole = storage.take(2, item, piece(2, 1, b"b"));
-        assert_eq!(whole, Some(Bytes::from_static(b"ab")));
+        assert_eq!(storage.take(1, item, piece(9, 0, b"x")), Taken::Nothing);
+        assert_eq!(storage.take(1, item, piece(8, 1, b"x")), Taken::Restart);
+        assert_eq!(storage.take(1, item, piece(7, 0, b"x")), Taken::Nothing);
+        assert_eq!(storage.take(1, item, piece(6, 1, b"x")), Taken::Nothing);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The open own messages, in the order of their sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use binomesh_overlay::{Epoch, Id};
 
@@ -215,7 +216,15 @@ impl<I: Id> OpenMessages<I> {
     pub(super) fn remember_members(&mut self, view: &EpochView<I>) {
         for message in self.messages.values_mut() {
             if message.accepted == view.placement() {
-                message.members = Some(view.names());
+                message.members = Some(match message.members.take() {
+                    None => view.names(),
+                    // The epoch came back, and fewer names may be known now than before.
+                    Some(before) => {
+                        let names = view.names();
+                        let both = names.iter().zip(before.iter());
+                        Arc::new(both.map(|(now, before)| now.or(*before)).collect())
+                    }
+                });
             }
         }
     }
