@@ -109,8 +109,8 @@ pub enum Event<I> {
     },
     /// A peer that was taken for down, or has left, is up.
     Up(I),
-    /// A peer no longer counts as down: no node has spoken of it for so long that the rumours about
-    /// it, or its goodbye, have expired. It may be tried again.
+    /// A peer no longer counts as down, and may be tried again: the rumours about the peer, or its
+    /// goodbye, have expired, since no node has repeated them.
     Expired(I),
     /// Both ring neighbours are known, and they are others than before.
     Relinked,

@@ -87,10 +87,10 @@ fn handed(node: &mut Single) -> Vec<(u32, Errand<u32>)> {
         .collect()
 }
 
-/// What is said about a part.
+/// The answer to a copy of a part.
 type Answer = fn(Errand<u32>) -> Message<u32>;
 
-/// What they say to it.
+/// The answers of the peers to their copies.
 fn answers(handed: &[(u32, Errand<u32>)], answer: Answer) -> Vec<(u32, Message<u32>)> {
     let handed = handed.iter().cloned();
     handed.map(|(to, errand)| (to, answer(errand))).collect()

@@ -496,7 +496,8 @@ command to run, so the command must not trust its input.")]
 pub(super) struct SubscribeFlags {
     #[command(flatten)]
     pub(super) target: Target,
-    /// The topics: one topic, `prefix/#` for the topic `prefix` and all topics below it, or `#` for all topics.
+    /// The topics: one topic, `prefix/#` for the topic `prefix` and all topics below it, or `#` for
+    /// all topics.
     #[arg(long, default_value = "#")]
     pub(super) topic: String,
     /// Print messages that were sent with --ordered in the order of each sender, and name the
@@ -514,7 +515,8 @@ pub(super) struct SubscribeFlags {
     #[arg(long, value_name = "COMMAND", conflicts_with = "reply")]
     pub(super) exec: Option<String>,
     /// The time that the command of --exec may take. After this time the command and its child
-    /// processes are ended, and the answer says that the command did not end in time. Later messages wait meanwhile.
+    /// processes are ended, and the answer says that the command did not end in time. Later
+    /// messages wait meanwhile.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub(super) exec_seconds: u64,
     /// Stop after this number of messages.

@@ -156,8 +156,7 @@ async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Ve
 }
 
 /// The output of a command; if the command fails, how it failed. After `limit` the command is
-/// killed with all processes that it has started in its group, since they could hold its output for
-/// ever.
+/// killed with all processes of its group. Such a process could hold the output open for ever.
 async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::failed(format!("cannot run {command:?}: {error}"));
     let payload = base64::engine::general_purpose::STANDARD

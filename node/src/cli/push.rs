@@ -149,7 +149,7 @@ fn report_status(report: &PushReport, may_be_for_none: bool) -> Result<(), Failu
 
 type Source = Box<dyn AsyncRead + Send + Unpin>;
 
-/// The source of a push, its file name if it has one, and its length if that is known.
+/// The source of a push, with its file name and its length, as far as both are known.
 async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Failure> {
     if file == Path::new("-") {
         let unreadable = |error| Failure::usage(format!("cannot read standard input: {error}"));

@@ -121,8 +121,8 @@ impl Host {
         Ok((terms, names, value))
     }
 
-    /// The members of a request: those that it lists, else those of the setting `expect`, else
-    /// those of the roster. The names come from the list; the roster gives none.
+    /// The members of a request: the listed ones, else the hosts of the setting `expect`, else the
+    /// members of the roster. The names come from the list; the roster gives none.
     fn members_of(&self, request: &Request) -> Result<Members, CollectiveError> {
         let named = |names: Vec<String>| {
             let id = |name: &String| self.id_of(&Destination::Name(name.clone()));

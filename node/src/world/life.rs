@@ -23,7 +23,7 @@ const KEPT_CONTACTS: usize = 16;
 /// A member begins another life of the same process at most once in this time, as in the QUIC node.
 const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
-/// What a process remembers of its former life when it starts again.
+/// The memory of a process of its former life, when the process starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
@@ -32,7 +32,7 @@ pub enum Memory {
     /// The number of its life, and otherwise only its configuration.
     #[default]
     Boot,
-    /// Nothing: its disk is new and its clock was set back, so its new boot is lower than the
+    /// Nothing. The disk is new and the clock was set back, so the new boot is lower than the
     /// former one.
     Lost,
 }
@@ -128,7 +128,7 @@ impl Host {
         Duration::from_nanos(nanos as u64)
     }
 
-    /// The configuration of its next life, with what it remembers of this one.
+    /// The configuration of the process's next life, with this memory of the present one.
     fn reborn(&self, memory: Memory) -> Config<Id> {
         let mut config = self.config.clone();
         config.returns = memory != Memory::Lost;

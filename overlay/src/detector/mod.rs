@@ -40,8 +40,8 @@ const MAX_ASKED: usize = 64;
 /// The most goodbyes in one question, since each may be answered with its proof. The next question
 /// asks about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Every so many beats the accused peers that this node hears are told their accusations again, and
-/// one neighbour is asked about other accused peers: a message that is sent only once may be lost.
+/// Every so many beats this node repeats to the accused peers that it hears their accusations, and
+/// asks one neighbour about the other accused peers. A message that is sent only once may be lost.
 const REMIND: u32 = 8;
 
 /// A verdict: the new state of a peer.

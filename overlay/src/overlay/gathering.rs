@@ -28,8 +28,8 @@ use crate::config::Gather;
 use crate::digest::digest_of;
 use crate::noise::Noise;
 
-/// The most latecomers that a node remembers, to tell them that it has its place; further ones ask
-/// again by themselves.
+/// The most latecomers that a node remembers. They are told once this node has a place; further
+/// latecomers ask again by themselves.
 pub(super) const MAX_LATECOMERS: usize = 1024;
 /// The most peers outside its list that a node meets; further ones are ignored until the meeting is
 /// over.
@@ -49,7 +49,7 @@ const LINKING: Duration = Duration::from_secs(10);
 pub(super) struct Gathering<I> {
     gather: Gather<I>,
     digest: u64,
-    /// The listed peers that have said neither that they look for a place nor that they have one.
+    /// The listed peers that have not answered yet: neither as a peer without a place nor with one.
     unheard: BTreeSet<I>,
     /// The peers that look for their place too, each with the digest of its list.
     met: BTreeMap<I, u64>,
@@ -172,8 +172,8 @@ impl<I: Id> Overlay<I> {
                     gathering.latecomers.insert(from);
                 }
             }
-            // This also holds while the node has no path to a root: its tree remembers the peers
-            // that ask it for a place until it has one.
+            // This also holds while the node has no path to a root: until it has one, its tree
+            // remembers the peers that ask for a place.
             (Some(Stage::Over), Body::Listed { .. }) => out.send(from, clique::Message::CLOSED),
             (None, Body::Listed { .. } | Body::Exchange { .. }) if self.tree.is_anchored() => {
                 out.send(from, clique::Message::CLOSED);
@@ -183,8 +183,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A peer says that it looks for its place too, and that its list has this digest. Without a
-    /// digest it says that it has its place.
+    /// A peer without a place has answered, with the digest of its list. Without a digest the peer
+    /// has a place.
     fn on_met(&mut self, from: I, digest: Option<u64>, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;

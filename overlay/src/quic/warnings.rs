@@ -1,7 +1,7 @@
 //! Refused handshakes in the log: one line per peer, reason and minute.
 //!
 //! Any sender of packets can have a handshake refused, so the lines of a minute have a bound.
-//! Strangers have a bound of their own, so that they cannot use up that of peers. A peer is dialled
+//! Strangers have a bound of their own, and cannot use up the bound of peers. A peer is dialled
 //! by this node, or has shown a certificate that is accepted.
 
 use std::collections::BTreeMap;

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! Parent and child repeat with the beat what they are to each other, so forged or lost state
-//! heals. A node that gets a Lead from a node that is not its parent, and that it has not asked,
-//! answers with Detach. A node that gets a Size from a node that is not its child takes it as an
-//! Attach.
+//! heals. A node answers a Lead with Detach if the sender is neither its parent nor a node that it
+//! has asked. It takes a Size of a node that is not its child as an Attach.
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 

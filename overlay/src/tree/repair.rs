@@ -320,9 +320,9 @@ impl<I: Id> Tree<I> {
         self.on_offer(key, from, around, out)
     }
 
-    /// All candidates of an orphan may be dead. After it has asked them all without success, it
-    /// also asks a peer that probes it, as probes come from members of a tree. A probe that names a
-    /// fallen root counts only if that root itself has sent it.
+    /// All candidates of an orphan may be dead. After all were asked without success, the orphan
+    /// also asks a peer that probes it, since probes come from members of a tree. A probe that
+    /// names a fallen root counts only if that root itself has sent it.
     fn ask_prober(
         &mut self,
         from: I,

@@ -16,8 +16,8 @@ use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
 
-/// A long value counts once this many members hold it, its owner included, or all members that are
-/// there if they are fewer.
+/// A long value counts once this many members hold it, its owner included. If fewer members are
+/// there, all of them have to hold the value.
 pub(super) const HOLDERS: usize = 3;
 
 /// A member that has come, with its value.

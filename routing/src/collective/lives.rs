@@ -2,7 +2,7 @@
 //!
 //! A member records the greatest generation of each name in which it takes part in a vote, before
 //! it does. A later life with this record votes in greater generations only. A life that has lost
-//! the record first introduces its number to the members of a list, and votes in operations of this
+//! the record first introduces its number to the members of a list. It votes in operations of the
 //! list
 //! - once enough members that may vote themselves know its number: at least one of each majority
 //!   that its former life was part of; or

@@ -51,7 +51,7 @@ pub struct Config {
     /// behind the copies of their senders. Many more copies fill the queues in front of the
     /// uplinks, and every hop takes longer.
     pub uplink_copies: usize,
-    /// A timer that fires more than this after its time shows that this process was paused. The
+    /// A timer that fires later than its time by more than this shows a pause of this process. The
     /// wait for the peer's answer then begins again once, since the peer did not cause the delay.
     pub pause: Duration,
     /// How many further tries a hundred sent copies allow for routed parts that a hop found no way

@@ -182,8 +182,8 @@ impl<I: Id> Custody<I> {
         });
     }
 
-    /// A peer is down or has left: except it, and hand on to others the rest of what it holds of
-    /// one duty.
+    /// A peer is down or has left: except the peer in one duty, and hand on to others the rest of
+    /// the parts that it holds.
     pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.bypass(duty, peer, why, cx);

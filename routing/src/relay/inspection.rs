@@ -27,8 +27,8 @@ impl<I: Id> Relay<I> {
         self.peers.gone()
     }
 
-    /// Whether `peer` has left, so that a message that is accepted now is meant for it only if it
-    /// is to be kept ([`super::Due::Kept`]).
+    /// Whether `peer` has left. From now on only messages that are to be kept
+    /// ([`super::Due::Kept`]) are meant for such a peer.
     pub fn is_absent(&self, peer: I) -> bool {
         self.peers.is_absent(peer)
     }

@@ -232,8 +232,8 @@ impl<I: Id> Peers<I> {
         self.departures.was_gone(peer, sequence) && self.verdicts.is_down(peer)
     }
 
-    /// Whether a peer has left, so that a message that is accepted now is meant for it only if it
-    /// is to be kept.
+    /// Whether a peer has left. From now on only messages that are to be kept are meant for such a
+    /// peer.
     pub(super) fn is_absent(&self, peer: I) -> bool {
         self.departures.is_gone(peer) && self.verdicts.is_down(peer)
     }

@@ -123,8 +123,8 @@ impl Trees {
         let receipts = (1..population).map(|rank| schedule.receipts(rank));
         let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
         // `is_it` tells which of the blocks that a rank gets in a phase goes down this tree. The
-        // round in which that block comes gives its sender, and how many rounds after its first one
-        // it comes.
+        // round in which that block comes gives its sender. It also gives the distance in rounds
+        // from the first block.
         let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
             let mut arcs = Vec::with_capacity(receipts.len());
             for (rank, blocks) in (1..).zip(&receipts) {

@@ -1,4 +1,4 @@
-//! What custody finds out about the messages that this node published. `Origin::heed` takes it in.
+//! The findings of custody about messages that this node published. `Origin::heed` takes it in.
 
 use binomesh_overlay::{Epoch, Id};
 

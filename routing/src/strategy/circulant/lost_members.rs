@@ -142,7 +142,7 @@ impl Wiring<'_> {
     }
 
     /// The next rank to get a new parent, and that parent. Children of lost ranks come first. If
-    /// none of them has a neighbour that can be its parent, a rank below one of them is next.
+    /// no such child has a neighbour that can be its parent, a rank below such a child is next.
     fn next(&self, arcs: &[Arc], left: &[(u32, u32)]) -> Option<(u32, u32)> {
         let is_orphan = |rank: u32| {
             let arc = arcs.get(rank as usize);
