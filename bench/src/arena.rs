@@ -5,7 +5,7 @@
 //! ([`synchronous`], [`asynchronous`]) decides which process has its turn, and keeps the messages
 //! in between.
 //!
-//! Not here: trees that change, losses and clocks (the world of whole peers).
+//! Not here, but in the world of whole peers: trees that change, losses and clocks.
 
 pub mod arbitrary;
 pub mod asynchronous;
@@ -74,9 +74,9 @@ impl<K> Message<K> {
 /// A message on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Letter<K> {
-    /// The process that gets it.
+    /// The process that gets the letter.
     pub to: Member,
-    /// The process that sent it.
+    /// The process that sent the letter.
     pub from: Member,
     /// The content of the letter.
     pub message: Message<K>,
@@ -85,23 +85,23 @@ pub struct Letter<K> {
 /// When a process applies its spontaneous rules again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
-    /// As [BMG09] §4 simulates: the ring's rules in every turn until both neighbours are known, the
-    /// fingers' rules when the neighbours changed.
+    /// As [BMG09] §4 simulates: the ring's rules in every turn until both neighbours and the first
+    /// fingers are known, the fingers' rules when the neighbours changed.
     UntilQuiet,
     /// The ring's rules until the process knows its successor, which these rules look for. A
     /// process with children applies rule 1 once.
     UntilSuccessor,
     /// By the machine's own back-off, one tick per turn. Every `visit_period` turns (0: never) the
-    /// neighbours of one level of fingers are asked whether they are right.
+    /// process asks the fingers of the next level whether they are right, so levels take turns.
     Backoff {
         /// The shortest and longest wait, in turns.
         limits: BackoffLimits,
-        /// The turns between two visits.
+        /// The turns between two visits, each to the next level; 0 for no visits.
         visit_period: u32,
     },
 }
 
-/// The messages that one process has received.
+/// The counts of the messages that one process has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
     /// The number of messages of all kinds.
@@ -271,8 +271,9 @@ impl<S: Stamp> Arena<S> {
         self.after(me, changed, &mut Vec::new());
     }
 
-    /// Apply finger rules of `me`: level 0 if the ring changed, rule 1 if it is due, and a visit if
-    /// it is time.
+    /// Apply finger rules of `me`: level 0 if the ring changed or the process is due. With the
+    /// back-off also rule 1 if the process is due and level 0 did not change, and a visit if it is
+    /// time.
     fn apply_finger_rules(&mut self, me: Member, is_due: bool, ring_changed: Changed) -> Changed {
         let i = me.index();
         let fingers = &mut self.fingers[i];

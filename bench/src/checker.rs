@@ -6,12 +6,13 @@
 //!   model                       stateright's Model over both, and two properties
 //! ```
 //!
-//! The properties are *closure*, no step leads out of a legitimate configuration; and *recovery*,
-//! from every reachable state a bounded number of fair rounds leads into one. Recovery is run, not
-//! inferred, as stateright's `eventually` takes a cycle for an ending.
+//! The properties of ring and fingers are *closure*, no step leads out of a legitimate
+//! configuration; and *recovery*, from every reachable state a bounded number of fair rounds leads
+//! into one. Recovery is run, not inferred, as stateright's `eventually` takes a cycle for an
+//! ending.
 //!
-//! Time is not modelled. Any waiting message may arrive next, and any process may apply its
-//! spontaneous rules, which covers every back-off.
+//! Ring and fingers have no time here. Any message in a slot, or first in its queue, may arrive
+//! next, and any process may apply its spontaneous rules, which covers every back-off.
 
 pub mod channels;
 pub mod clique;
@@ -71,14 +72,14 @@ pub trait Protocol: Clone + Send + Sync + 'static {
     /// The bug to run with, if any.
     fn planted(&self) -> Planted;
 
-    /// The possible state number `choice` of process `index` at the start, counted from 0; `None`
-    /// behind the last one.
+    /// State number `choice`, counted from 0, among those in which process `index` may start;
+    /// `None` behind the last one.
     fn start(&self, index: usize, choice: usize) -> Option<Self::Node>;
 
     /// The clean state of a process, in which it knows nothing.
     fn clean(&self, index: usize) -> Self::Node;
 
-    /// Every message that could be under way to `to`.
+    /// The garbage messages that may be under way to `to` at the start.
     fn garbage(&self, to: Peer) -> Vec<Letter<Self::Message>>;
 
     /// The tables of a process, for people.

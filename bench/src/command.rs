@@ -122,7 +122,7 @@ impl Arguments {
                 crate::record::note(format_args!("error: {reason}"));
                 ExitCode::from(1)
             }
-            // The reader of our output has closed it, so there is nowhere to report that.
+            // Mostly the reader of our output has closed it. There is no error text for that.
             Err(Failure::Output(_)) => ExitCode::from(1),
         }
     }
@@ -138,7 +138,7 @@ fn round() -> Duration {
 pub enum Finding {
     /// Every check of the command held.
     Good,
-    /// A check failed; the rows tell which.
+    /// A check failed. A row, or a note on standard error, tells which.
     Bad,
 }
 
@@ -157,7 +157,8 @@ pub enum Failure {
     Usage(String),
     /// The run could not be completed.
     Run(String),
-    /// The rows could not be printed; the run itself may be complete.
+    /// Rows could not be printed, or a scenario could not be written. The run itself may be
+    /// complete.
     Output(std::io::Error),
 }
 

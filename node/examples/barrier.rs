@@ -1,11 +1,12 @@
-//! A barrier: no member goes on before all members have arrived.
+//! A barrier: each member waits until all members have arrived, or the missing ones are lost or
+//! late.
 //!
 //! ```text
 //! cargo run --example barrier
 //! ```
 //!
 //! All members call the same operation: the same name, generation and list. A majority decides the
-//! outcome, so no two members get different ones.
+//! outcome, so no two members get different agreed outcomes.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

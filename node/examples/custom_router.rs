@@ -1,5 +1,5 @@
 //! A router of your own in a live cluster: a node of this program joins real processes and sends
-//! over the links that it prefers.
+//! over the links that its router prefers.
 //!
 //! ```text
 //! cargo build --release && cargo run --release --example custom_router target/release/binomesh
@@ -17,8 +17,8 @@ use binomesh_overlay::Rank;
 use binomesh_routing::router::{Chosen, Router, Step};
 use binomesh_routing::sibling_tree::SiblingTree;
 
-/// Like `variant`, but a step between even and odd ranks costs ten, as between two halls with a
-/// slow line between them.
+/// Like the router `variant`, but a step between even and odd ranks costs ten instead of one, as
+/// between two halls with a slow line between them.
 struct TwoHalls;
 
 impl Router for TwoHalls {

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut config = NodeConfig::new(name, &folder, folder.join("state"));
         config.bind = ([127, 0, 0, 1], 0).into();
         if let Some(first) = nodes.first() {
-            // A node needs to know only its parent, which tells it about all other nodes.
+            // At its start a node needs to know only its parent. It hears of other nodes later.
             config.parent = Some(format!("a@{}", first.address()).parse()?);
         }
         nodes.push(Node::start(config)?);

@@ -4,8 +4,8 @@
 //! cargo run --example simulated --features simulator
 //! ```
 //!
-//! The world runs the nodes that ship. Only the network and the clock are simulated, so the same
-//! seed gives the same run.
+//! The world runs the protocol code of real nodes. The network and the clock are simulated, so the
+//! same seed gives the same run.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

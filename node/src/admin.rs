@@ -54,7 +54,8 @@ use pushes::push;
 use server::{Origin, Server};
 
 /// The most connections at once, for the socket and the port each: see [`server`]. A guess: twice
-/// the subscribers that a node holds. With fewer, subscriptions would leave no room for requests.
+/// the most subscribers of a node. If there were only as many connections as subscribers,
+/// subscriptions would leave no room for other requests.
 const CONNECTIONS: usize = 2 * Subscribers::MAX;
 /// The time that open requests get to finish once the node has stopped.
 const FINISH: Duration = Duration::from_secs(1);
@@ -95,7 +96,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serve `node` at the places that `config` names, and its metrics at `port`.
+    /// Serve `node` at the admin socket of `config`, if it names one, and its metrics at `port`.
     pub async fn serve(
         node: Node,
         exporter: Exporter,
@@ -148,7 +149,8 @@ impl Admin {
     }
 
     /// Admit clients of the metrics port by these rules from now on. Connections that the former
-    /// rules admitted end after their current request.
+    /// rules admitted end after their current request. `None` changes nothing, and a port without
+    /// TLS has no rules.
     pub fn renew(&self, admission: Option<Admission>) {
         if let (Some(gate), Some(admission)) = (&self.gate, admission) {
             gate.renew(admission);
@@ -222,13 +224,14 @@ fn public(door: Door) -> Router {
         .with_state(door)
 }
 
-/// The bytes beyond the limit that are still read of a longer payload: the error tells its length.
+/// How many bytes of a payload are read beyond the greatest `max_payload_bytes`, so that the node
+/// itself refuses the payload and the error tells the payload's length.
 const BEYOND: usize = 1 << 20;
 
 /// The longest pause in a payload before its request fails. A push has a patience of its own.
 const PAYLOAD_IDLE: Duration = Duration::from_secs(5);
 
-/// Fail a request whose payload stops coming: otherwise it would keep its place for ever.
+/// Fail a request whose payload stops coming: otherwise it would keep its connection for ever.
 async fn flowing(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let parts = stream::try_unfold(body.into_data_stream(), async |mut parts| {
@@ -275,7 +278,7 @@ fn full(door: Door) -> Router {
         .with_state(door)
 }
 
-/// The response to a request that is refused.
+/// The response to a request that is refused or fails.
 #[derive(Debug, Serialize)]
 struct ErrorResponse {
     #[serde(skip)]
@@ -391,7 +394,7 @@ struct MessagesQuery {
     #[serde(default)]
     ordered: bool,
     hold_ms: Option<u64>,
-    /// `false`: messages come with length and BLAKE3 hash alone.
+    /// `false`: messages come without their payloads, but with length and BLAKE3 hash of them.
     payload: Option<bool>,
 }
 

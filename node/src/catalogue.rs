@@ -1,7 +1,7 @@
 //! What a node counts besides its transport: each metric with its meaning.
 //!
-//! All live as long as the node, but for those of [`NEIGHBOURS`]: a scrape shows them anew,
-//! of the neighbours of that moment.
+//! All metrics live as long as the node, except those of [`NEIGHBOURS`]: each scrape makes these
+//! anew, for the neighbours of that moment.
 
 use binomesh_overlay::quic::catalogue::TRANSPORT;
 use binomesh_overlay::quic::registry::Registry;

@@ -1,5 +1,5 @@
-//! The cluster's own certificate authority: Ed25519 keys, explicit validity, and certificates that
-//! each name exactly one node by its SPIFFE URI.
+//! The cluster's own certificate authority: Ed25519 keys (for monitors ECDSA), explicit validity,
+//! and certificates that each name exactly one node or monitor by its SPIFFE URI.
 //!
 //! ```text
 //!   ca.pem, ca.key (stays with the operator) ──issues──▶ node.pem, node.key, ca.pem
@@ -66,8 +66,8 @@ impl Validity {
     }
 }
 
-/// Why a certificate was not made. Existing files are unchanged, unless the disk failed while
-/// several were replaced.
+/// Why a certificate, an authority or a revocation list was not made, or not read. Existing files
+/// are unchanged, unless the disk failed while several were replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file of that name exists already.
@@ -104,16 +104,16 @@ pub enum CertificateError {
         "a certificate cannot be valid from {0} to {1} (seconds since 1970); give --valid-days fewer or more days"
     )]
     Validity(i64, i64),
-    /// The authority expires before the certificate would begin.
+    /// The authority expires before the certificate would begin, or at most five minutes after.
     #[error("the authority has expired; make a new one with `binomesh ca init`")]
     AuthorityExpired,
-    /// A text that was to be listed or revoked is no certificate.
+    /// A text that was to be recorded, listed or revoked is no certificate of a node or a monitor.
     #[error("cannot read the certificate: {0}")]
     Unreadable(String),
     /// The authority has issued no certificate of that name.
     #[error("this authority has issued no certificate of the {role} {name:?}; `binomesh ca list` names all certificates that it has issued", role = .0.name(), name = .1)]
     NeverIssued(Role, String),
-    /// The certificate could not be signed.
+    /// The certificate, the authority or the revocation list could not be made.
     #[error("cannot make the certificate: {0}")]
     Signing(#[from] rcgen::Error),
 }
@@ -202,7 +202,7 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// The time from now until the authority expires.
+    /// The time from now, less a margin for clocks that lag, until the authority expires.
     pub fn rest(&self) -> Validity {
         Validity {
             until: self.until,
@@ -238,8 +238,8 @@ impl Authority {
 }
 
 /// The parameters of the certificate of an authority with this public key. The authority's name
-/// contains a part of the key, so that two authorities of one cluster have two names: revocation
-/// lists are looked up by name.
+/// contains a part of the key's hash, so that two authorities of one cluster have two names:
+/// revocation lists are looked up by name.
 fn authority_params(
     trust_domain: &str,
     validity: Validity,

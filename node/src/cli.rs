@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let status = u8::try_from(error.exit_code()).unwrap_or(2);
-            // Help is data. A closed pipe is no error.
+            // Help is data, so it is an error if it cannot be written, except to a closed pipe.
             return match error.print() {
                 Err(error) if status == 0 && error.kind() != ErrorKind::BrokenPipe => {
                     note(format_args!("binomesh: cannot write the help: {error}"));
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Ignore empty variables, as other programs do.
+/// Ignore environment variables that are empty, as other programs do.
 fn without_empty(command: clap::Command) -> clap::Command {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     command
@@ -135,7 +135,7 @@ impl Failure {
         Self { status, message }
     }
 
-    /// A check failed, or this host is not set up right.
+    /// Any failure without a status of its own, such as a failed check.
     fn failed(message: impl ToString) -> Self {
         Self::new(1, message)
     }

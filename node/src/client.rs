@@ -107,12 +107,13 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the node took too long to answer, or the message's receipt to come.
+    /// Whether the node answered that a receipt, or the outcome of a collective operation, did not
+    /// come in time.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Refused { status: 504, .. })
     }
 
-    /// Whether no connection to the node was possible.
+    /// Whether no connection to the node was possible, or the connection broke or fell silent.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! So with a tree no port is chosen before a process holds it; the lists of nodes without a tree
-//! need addresses beforehand. Every child has a pipe of this process as standard input and leaves
-//! when the pipe closes: no child outlives this process.
+//! need addresses beforehand. Every node's process has a pipe of this process as standard input and
+//! leaves when the pipe closes: no node outlives this process for long.
 
 mod error;
 mod launch;
@@ -111,8 +111,9 @@ pub struct Place {
     pub bind: SocketAddr,
     /// The address that the node tells other nodes, if it differs from `bind`.
     pub advertise: Option<SocketAddr>,
-    /// The address at which its children in the tree dial it first, if that is another one: a node
-    /// that binds all addresses of its host has no single address in `bind`.
+    /// The address that the settings of other nodes give for it, if that is another one; in lists
+    /// `advertise` goes first. A node that binds all addresses of its host has no single address in
+    /// `bind`.
     pub found_at: Option<SocketAddr>,
     /// The network namespace of its process, such as `/proc/PID/ns/net`; this process's own if not
     /// given. The process is started there by `nsenter` and `setpriv` (util-linux). A process in
@@ -129,7 +130,7 @@ pub struct Cluster {
     authority: Authority,
     binary: PathBuf,
     max_children: u32,
-    /// Without a tree: all nodes by number; the ones that never start come last.
+    /// Without a tree: all nodes by number; nodes that never start come last.
     listed: Vec<Seed>,
     dir: tempfile::TempDir,
 }
@@ -301,15 +302,15 @@ impl Cluster {
         Ok(process.wait().await.and_then(|status| status.code()))
     }
 
-    /// Start a dead node again, with its address, identity and state, below the
-    /// live node `parent`.
+    /// Start a node again, with its address, identity and state, below the live node `parent`. A
+    /// node that still runs is killed first.
     pub async fn restart(&mut self, name: &str, parent: &str) -> Result<(), ClusterError> {
         let wanted = |slot: &Slot| slot.member.name == name;
         let number = self.slots.iter().position(wanted);
         let number = number.ok_or_else(|| ClusterError::NoSuchNode(name.to_owned()))?;
         self.kill(name).await?;
-        // A node with a place binds the place's address again: `member.address` is the one it tells
-        // other nodes, which may be another.
+        // A node with a place binds the place's address again: `member.address` is the address for
+        // other nodes, which may differ.
         let address = self.config.places.get(number).map(|place| place.bind);
         let address = address.unwrap_or(self.slot(name)?.member.address);
         let parent = self.slot(parent)?.member.clone();

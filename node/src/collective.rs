@@ -65,8 +65,8 @@ impl<'a> Collective<'a> {
     }
 
     /// The time from this call until the outcome at the latest. The operation closes before the
-    /// earliest deadline of its callers: a tenth of the time earlier, at most a second, in which
-    /// the members that have arrived decide.
+    /// earliest deadline of its callers: earlier by a tenth of that caller's time, but at most a
+    /// second, in which the members that have arrived decide.
     pub const fn deadline(mut self, time: Duration) -> Self {
         self.time = time;
         self
@@ -78,7 +78,7 @@ impl<'a> Collective<'a> {
         self
     }
 
-    /// Wait until all members have arrived.
+    /// Wait until all members have arrived, or the missing ones are lost or late.
     pub async fn barrier(self) -> Result<CollectiveOutcome, CollectiveError> {
         self.call(Action::Barrier, Contribution::Bytes(Bytes::new()))
             .await

@@ -130,7 +130,7 @@ pub(crate) struct Outgoing {
     pub(crate) confirmation: Confirmation,
     /// Whether the message gets a number, by which subscribers can restore the order.
     pub(crate) is_ordered: bool,
-    /// Names of members for which the receipt does not wait.
+    /// Names of members that the receipt neither waits for nor names.
     pub(crate) excused: Arc<[String]>,
     /// With the strategy `circulant`: the number of messages that follow this one.
     pub(crate) left: u32,
@@ -238,7 +238,7 @@ pub enum SendError {
     /// The list of receivers is empty.
     #[error("no destination was given")]
     NoDestination,
-    /// These receivers are no members.
+    /// These receivers are no members, have left, or are this node itself.
     #[error("not a member of the current epoch: {}", .0.join(", "))]
     UnknownPeers(Vec<String>),
     /// The payload is longer than the node accepts.
@@ -249,7 +249,7 @@ pub enum SendError {
         /// The longest length that the node accepts.
         max_bytes: usize,
     },
-    /// Too many messages of this node are open.
+    /// Too many messages of this node are open or wait, or have too many bytes.
     #[error("too many messages of this node still wait for their receipts")]
     Busy,
     /// The node keeps as many messages for absent members as it can.
@@ -267,7 +267,8 @@ pub enum SendError {
     /// The node has to sign its messages, and its key has failed.
     #[error("the key of the node cannot sign messages")]
     NotSigned,
-    /// The node has stopped; if it stopped later, the outcome of the message is unknown.
+    /// The node has stopped or leaves. If it stopped after it had taken the message, the outcome of
+    /// the message is unknown.
     #[error("the node has stopped")]
     Stopped,
 }

@@ -1,5 +1,5 @@
 //! Reads the settings: `node.toml`, overridden by the place that a launcher gives, by `BINOMESH_*`
-//! variables, and by flags. With a launcher no file is needed.
+//! variables, and by flags. No file is needed if these give all settings that have no default.
 //!
 //! Relative paths in the file are relative to the file; other relative paths are relative to the
 //! working directory.
@@ -55,11 +55,11 @@ pub(crate) fn is_setting(key: &str) -> bool {
 /// Why the settings cannot be used. Nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, variable or flag with the error.
+    /// The place of the error, such as the file, a variable or a flag.
     pub origin: String,
-    /// The setting, if the error is about one.
+    /// The name of the setting, or of an unknown one in the file, if the error is about one.
     pub key: Option<String>,
-    /// The problem, with the value.
+    /// The problem, with the value if that may be shown.
     pub problem: String,
     /// What the operator can do.
     pub remedy: String,
@@ -171,13 +171,13 @@ impl Layer {
 /// The layers of settings besides the file.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
-    /// The defaults, below the file.
+    /// Defaults, which the file and all other layers override.
     pub defaults: Layer,
-    /// The node's place among those of a launcher, above the file.
+    /// Settings that follow from the node's place in a launcher's list; they override the file.
     pub placed: Layer,
-    /// The environment, above the place.
+    /// The environment, which overrides the file and the place in the list.
     pub environment: Layer,
-    /// The flags, above all others.
+    /// The flags, which override all other layers.
     pub flags: Layer,
 }
 
@@ -230,8 +230,8 @@ pub fn load(file: Option<&Path>, layers: Layers) -> Result<NodeConfig, ConfigErr
     Ok(config)
 }
 
-/// The setting `bootstrap`, from the file or a variable. A file that cannot be read yields `None`
-/// here, and an error in [`load`].
+/// The setting `bootstrap`, from the file or a variable; `None` if neither gives it. A setting or a
+/// file that cannot be read yields `None` here, and an error in [`load`].
 pub fn bootstrap(file: Option<&Path>, environment: &Layer) -> Option<Bootstrap> {
     let mut figment = Figment::new();
     if let Some(file) = file {
@@ -263,7 +263,7 @@ fn read(file: &Path) -> Result<impl Provider, ConfigError> {
     Ok(Toml::file_exact(file))
 }
 
-/// Make paths from the file relative to the file.
+/// Take relative paths that the file gives as relative to the folder of the file.
 fn rebase(figment: &Figment, file: &Path, config: &mut NodeConfig) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let from_file = |key: &str| {

@@ -1,5 +1,5 @@
-//! The certificate, key and authorities of a node, read from files and checked before the node
-//! dials any peer.
+//! The certificate, key, authorities and revocation lists of a node, read from files or made from
+//! the secret of a job, and checked before they are used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Read and check the files that `config` names.
+    /// Read and check the files that `config` names; with `job_secret`, make the credentials from
+    /// that secret.
     pub fn load(config: &NodeConfig) -> Result<Self, CredentialsError> {
         #[cfg(feature = "ca")]
         if let Some(source) = &config.job_secret {
@@ -54,7 +55,7 @@ impl Credentials {
             let (found, wanted) = (subject.name.clone(), config.name.clone());
             return Err(at(Problem::OtherName { found, wanted }));
         }
-        // Peers are found by names alone, so every URI must have the one form.
+        // Peers are found by names alone, so every URI must have the form of `node_uri`.
         let uri = node_uri(&subject.trust_domain, &subject.name);
         if subject.id != PeerId::of_uri(&uri) {
             return Err(at(Problem::OtherUri(uri)));
@@ -120,7 +121,8 @@ fn check_lists(identity: &Identity, file: Option<&Path>) -> Result<(), Credentia
     Ok(())
 }
 
-/// Why credentials cannot be used. Nothing was started.
+/// Why credentials cannot be used. No node was started with them, and a running node keeps its
+/// former ones.
 #[derive(Debug, thiserror::Error)]
 #[error("`{key}` ({file}): {problem}; {remedy}", file = .file.display(), remedy = .problem.remedy())]
 pub struct CredentialsError {
@@ -151,10 +153,10 @@ pub enum Problem {
     /// The file is not PEM.
     #[error("is malformed: {0}")]
     Malformed(String),
-    /// The file has no revocation list.
+    /// The file has no revocation list, or one that is malformed.
     #[error("holds no revocation list, neither PEM nor DER")]
     NoList,
-    /// The file has other data beside PEM.
+    /// The file has binary data beside PEM.
     #[error("holds binary data beside its PEM sections")]
     Mixed,
     /// All lists belong to other authorities.
@@ -180,7 +182,8 @@ pub enum Problem {
     #[cfg(feature = "ca")]
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The files cannot be used together, or not now.
+    /// The certificate, key, authorities and lists are malformed, do not fit together, or are not
+    /// valid now.
     #[error(transparent)]
     Identity(#[from] IdentityError),
 }
@@ -233,7 +236,7 @@ impl Problem {
     }
 }
 
-/// An unusable identity as an error about the file that causes it.
+/// The error for an unusable identity, about the file that most probably causes it.
 fn unusable(config: &NodeConfig, error: IdentityError) -> CredentialsError {
     let (key, file) = match &error {
         IdentityError::KeyMismatch(_)

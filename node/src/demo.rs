@@ -1,6 +1,6 @@
 //! A demo of what a cluster promises, on real processes: it forms, its tables are the binomial
-//! graph, a broadcast reaches every member once, and the cluster heals after the death of a leaf,
-//! of an inner node and of the root.
+//! graph, a broadcast reaches every member once, and the cluster heals after the death of a leaf
+//! and an inner node, and then after that of the root.
 //!
 //! Deliveries are counted at the receivers, never taken from a receipt.
 
@@ -24,8 +24,8 @@ pub const FEWEST: u32 = 5;
 
 /// How often the nodes are asked while the demo waits.
 const POLL: Duration = Duration::from_millis(50);
-/// How long tables may still disagree after all nodes have reported themselves healthy: they are
-/// read one after the other, not at one moment.
+/// How long the check of the tables is tried again after all nodes have reported themselves
+/// healthy: they do not all answer at the same moment, and meanwhile a table may change.
 const AGREE: Duration = Duration::from_secs(5);
 /// The time that one node has to answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -46,19 +46,21 @@ pub struct Event {
     /// The node that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The role of that node: what it was, or is now.
+    /// The role of the node that the event is about: of a killed node the former one, else the
+    /// present one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
-    /// The node's rank.
+    /// The rank of the node that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// The number of nodes that were to receive the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_count: Option<u32>,
-    /// The number of nodes that did, counted at the receivers.
+    /// The number of nodes that received the message, counted at the receivers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_count: Option<u32>,
-    /// The number of deliveries beyond the first at each node.
+    /// The number of deliveries beyond the first of each message at each node, since the start of
+    /// the demo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<u32>,
     /// The number of table entries that were checked.
@@ -92,7 +94,7 @@ pub enum DemoError {
         /// The problem that the check found.
         problem: String,
     },
-    /// A node does not answer.
+    /// A node does not answer, or answers with an error.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A node cannot be managed.
@@ -120,7 +122,8 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         }
     }
 
-    /// Wait until all live nodes are healthy in one epoch of all of them.
+    /// Wait until all live nodes are healthy in one epoch, which has exactly these members. At the
+    /// deadline this fails.
     pub async fn formed(&mut self) -> Result<Vec<NodeReport>, DemoError> {
         let reports = self.settled("forming").await?;
         let nodes = Some(count(&reports));
@@ -135,7 +138,7 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         Ok(reports)
     }
 
-    /// Check that the tables of all live nodes are the graph.
+    /// Check that the tables of all live nodes form the binomial graph.
     pub async fn verified(&mut self) -> Result<Verified, DemoError> {
         let begun = now();
         let expected = self.live().len();
@@ -309,8 +312,8 @@ impl<'a, F: FnMut(&Event)> Demo<'a, F> {
         Err(failed(&step, problem))
     }
 
-    /// The reports of all live nodes, once each node is healthy in the same epoch of exactly as
-    /// many members.
+    /// The reports of all live nodes in the order of ranks, once all are healthy in one epoch that
+    /// has as many members as nodes live. At the deadline this fails.
     async fn settled(&mut self, step: &str) -> Result<Vec<NodeReport>, DemoError> {
         loop {
             let live = self.live();
@@ -376,7 +379,7 @@ async fn pause() {
     tokio::time::sleep(POLL).await;
 }
 
-/// Ask all members at once; the answers are in their order.
+/// Ask all members at once; the answers are in the order of `members`.
 pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
     let mut asked = JoinSet::new();
     for (number, member) in members.iter().enumerate() {
@@ -404,7 +407,8 @@ pub async fn reports(members: &[Member]) -> Vec<Result<NodeReport, String>> {
     answers
 }
 
-/// The sum over the members' processes; `None` where the kernel does not tell it.
+/// The sum of the proportional set sizes of the members' processes; `None` if the kernel does not
+/// tell that of each.
 fn proportional_set_sizes(members: &[Member]) -> Option<u64> {
     let one = |member: &Member| -> Option<u64> {
         let file = format!("/proc/{}/smaps_rollup", member.pid);
@@ -457,7 +461,7 @@ fn victims(reports: &[NodeReport]) -> [Option<(&NodeReport, &'static str)>; 2] {
     let below = |report: &&NodeReport| report.parent.is_some();
     let is_leaf = |report: &&NodeReport| report.children.is_empty();
     let inner = reports.iter().filter(below).find(|report| !is_leaf(report));
-    // A leaf of another parent, so that the inner node keeps all its orphans.
+    // If possible a leaf of another parent, so that no child of the killed inner node dies with it.
     let mut leaves = reports.iter().filter(below).filter(is_leaf);
     let apart =
         |leaf: &&NodeReport| inner.is_none_or(|inner| leaf.parent.as_ref() != Some(&inner.name));

@@ -11,18 +11,18 @@ const AGAIN_SECONDS: i64 = 86_400;
 /// The validity of a certificate, an authority or a revocation list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialTerm {
-    /// `certificate`, `authority`, or `revocation_list`. If there are several of a kind, it is the
-    /// one that ends first. Those that had ended when they were read do not count.
+    /// `certificate`, `authority`, or `revocation_list`. If there are several of a kind, this is
+    /// the one that ends first. Documents that had ended when they were read do not count.
     pub document: String,
-    /// The first second of its validity, since 1970.
+    /// The first second of the document's validity, since 1970.
     pub from: i64,
-    /// The last second of its validity. A revocation list goes on revoking after that: its
-    /// successor is overdue.
+    /// The last second of the document's validity. A revocation list goes on revoking after that:
+    /// its successor is overdue.
     pub until: i64,
 }
 
 impl CredentialTerm {
-    /// Its stage at the time `now`, in seconds since 1970.
+    /// The credential's stage at the time `now`, in seconds since 1970.
     pub const fn stage(&self, now: i64) -> Stage {
         let life = self.until.saturating_sub(self.from);
         if now > self.until {
@@ -74,10 +74,12 @@ pub enum Stage {
     Ended,
 }
 
-/// Warns in the log and in the metrics when credentials expire.
+/// Warns in the log before and after the end of credentials, and shows their beginnings and ends in
+/// the metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
-    /// Each credential, with the stage of its last warning, and the time of that.
+    /// Each credential, with the stage and the time of the last warning about it; `Good` and 0
+    /// before the first.
     terms: Vec<(CredentialTerm, Stage, i64)>,
 }
 

@@ -38,7 +38,8 @@ pub enum Graph {
     Star(u32),
     /// Two halves, joined by one edge. In each half all nodes know each other.
     Cliques(u32),
-    /// A path of half of the nodes; each of them has one of the other nodes at its side.
+    /// A path of half of the nodes, rounded up. Each of the other nodes is joined to one node of
+    /// the path, and no two to the same.
     Caterpillar(u32),
     /// The graph of a file: an edge `a b` on each line, or `a > b` where only a knows b.
     File(PathBuf),
@@ -59,14 +60,15 @@ pub enum GraphError {
     /// Too many edges.
     #[error("{0} has {1} edges or more; give a graph of at most 4194304 edges")]
     Edges(String, u64),
-    /// More edges than the graph can have, or too few to connect all nodes.
+    /// A mean degree below 2, or above half of the nodes: edges are drawn by trial and error, which
+    /// takes long in dense graphs.
     #[error("{graph} cannot have the mean degree {degree}; give a degree from 2 to {most}")]
     Degree {
         /// The graph's name.
         graph: String,
         /// The degree that was asked for.
         degree: u32,
-        /// The greatest degree that is possible.
+        /// The greatest degree that is accepted.
         most: u32,
     },
     /// The file cannot be read.

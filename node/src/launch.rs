@@ -10,8 +10,9 @@
 //! All of it is arithmetic on texts: every process computes the same list by itself and asks no
 //! other. This module reads neither the environment nor a file.
 //!
-//! A node is named after its host, as the list writes it: `c001`, and `c001.1`, `c001.2` for
-//! further nodes of one host. Its port is the first port plus its number at that host.
+//! Without a name in the list, a node is named after its host, as the list writes it: `c001`, and
+//! `c001.1`, `c001.2` for further nodes of one host. Without a port in the list, its port is the
+//! first port plus its number at that host.
 
 mod family;
 mod hosts;
@@ -38,7 +39,7 @@ pub const PORT: u16 = 7400;
 /// The launcher that started the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Launcher {
-    /// The launcher whose variables are set. None is needed if an ordinal is given by hand.
+    /// The launcher whose variables are set. No launcher is needed if an ordinal is given by hand.
     #[default]
     Auto,
     /// `srun` of Slurm.

@@ -14,7 +14,7 @@
 //! let mut config = NodeConfig::new("node-7", "credentials", "state");
 //! config.parent = Some("node-3@10.0.0.3:7400".parse()?);
 //! let node = Node::start(config)?;
-//! // Until at least 16 members have a rank.
+//! // Wait until this node is ready in an epoch of at least 16 members.
 //! node.ready(16).await?;
 //! let mut jobs = node.subscribe("jobs/#".parse()?).await?;
 //! let receipt = node.topic("news".parse()?).publish("here I am").await?;
@@ -28,10 +28,9 @@
 //!
 //! More programs are in `examples`.
 //!
-//! Without default features there is no HTTP, no command line, no exporter and
-//! no file format: a [`Node`], its [`Subscription`]s and its receipts. The
-//! library installs no global recorder, subscriber, crypto provider or signal
-//! handler, so many nodes live in one process.
+//! Without default features there is no HTTP, no command line, no exporter and no file format: a
+//! [`Node`], its [`Subscription`]s and its receipts. A node installs no global recorder,
+//! subscriber, crypto provider or signal handler, so many nodes live in one process.
 //!
 //! Not here: the protocols themselves (`binomesh-overlay`, `binomesh-routing`).
 

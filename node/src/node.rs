@@ -72,7 +72,9 @@ impl Drop for Shared {
 pub(crate) struct Unasked {
     /// Names of members for which the receipt does not wait.
     pub(crate) excused: Arc<[String]>,
-    /// With the strategy `circulant`: the number of blocks that follow.
+    /// The number by which the strategy `circulant` picks the tree of the message. In a push of
+    /// known length this is the number of pieces that follow, otherwise a number that falls by one
+    /// with each message.
     pub(crate) left: u32,
 }
 
@@ -80,8 +82,8 @@ impl Node {
     /// Start a node on the current tokio runtime. Its metrics go to the
     /// process's recorder, if there is one.
     ///
-    /// A process with many nodes best has a runtime of one thread for each core, and starts
-    /// each node within one of them: all tasks of a node then run on one thread.
+    /// A process with many nodes best has as many runtimes as cores, each with one thread, and
+    /// starts each node within one of these runtimes: all tasks of a node then run on one thread.
     pub fn start(config: NodeConfig) -> Result<Self, StartError> {
         Self::start_inner(config, None)
     }
@@ -247,7 +249,8 @@ impl Node {
     }
 
     /// Answer a message that asks for it ([`crate::Message::confirmation`]). Only the first answer
-    /// of a node counts. When this returns, the answer is on its way.
+    /// of a node counts. When this returns without an error, the answer waits for its turn to be
+    /// sent.
     pub async fn reply(
         &self,
         to: PacketId<PeerId>,
@@ -267,8 +270,9 @@ impl Node {
     }
 
     /// Receive matching messages; see [`Subscription`] for slow readers. When this returns, no
-    /// later message is missed. The first subscriber also gets matching messages that came earlier,
-    /// if the node was just started again or their origin had kept them.
+    /// later message is missed. Messages that came before, within 30 s of the start of the process,
+    /// also go to the first subscriber whose filter matches, if the node was started again or their
+    /// origin had kept them. Messages that ask for an answer do not.
     pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
         self.subscribe_bounded(filter, Subscription::DEFAULT_CAPACITY)
             .await

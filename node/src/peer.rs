@@ -186,8 +186,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.pass_on(effects, out);
     }
 
-    /// Conclude the open messages: this life is over, and the next one knows nothing of them.
-    /// Collectives go on.
+    /// Conclude the open messages, since this life is over. The next life, if there is one, knows
+    /// nothing of them. Collectives go on.
     pub fn conclude(&mut self, out: &mut Out<I>) {
         let mut effects = Outbox::new();
         self.relay.conclude_all(&mut effects);

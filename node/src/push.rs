@@ -103,15 +103,15 @@ pub struct PushReport {
     pub blake3: String,
     /// The number of members that have stored the whole, checked.
     pub stored_count: u32,
-    /// The names of these members.
+    /// The names of the members that have stored the whole, checked.
     pub stored: Vec<String>,
-    /// The members that have not stored it, and why.
+    /// The members that have not confirmed that they stored the whole, and why.
     pub failed: Vec<PushFailure>,
     /// Hosts of the inventory that are no members.
     pub absent: Vec<Absent>,
-    /// The time from the first byte to the last answer.
+    /// The time from the call to the last answer.
     pub elapsed_seconds: f64,
-    /// The bytes per second that each member got.
+    /// The length divided by the elapsed time.
     pub bytes_per_second: f64,
 }
 
@@ -122,7 +122,7 @@ impl PushReport {
     }
 }
 
-/// A member that does not have the file.
+/// A member that has not confirmed that it stored the whole file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushFailure {
     /// The member's name.

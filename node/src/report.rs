@@ -21,9 +21,9 @@ pub struct NodeReport {
     /// The node's lasting identity.
     #[serde(with = "hex")]
     pub id: PeerId,
-    /// The id of its process.
+    /// The id of the node's process.
     pub pid: u32,
-    /// The number of that process's life.
+    /// The number of the life of the node's process.
     pub boot: u64,
     /// The address that the node tells other nodes.
     pub address: SocketAddr,
@@ -31,15 +31,15 @@ pub struct NodeReport {
     pub rank: Option<u32>,
     /// The epoch that `rank` belongs to; see [`epoch_name`].
     pub epoch: Option<String>,
-    /// The number of members of that epoch.
+    /// The number of members of the epoch that `rank` belongs to.
     pub population: Option<u32>,
     /// The parent in the deployment tree; none for the root.
     pub parent: Option<String>,
-    /// The children in their order.
+    /// The children in the order of their places.
     pub children: Vec<String>,
     /// The next node in the ring.
     pub successor: Option<String>,
-    /// The node before it in the ring.
+    /// The node before this one in the ring.
     pub predecessor: Option<String>,
     /// The clockwise fingers: level i is the node 2^i places ahead, or `null` while unknown.
     /// Duplicates are kept, and a lone node has no level.
@@ -69,14 +69,15 @@ pub struct NodeReport {
     /// The advertised addresses that the node's host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
-    /// Whether this node has a place, and all entries of its tables are set and linked.
+    /// Whether this node has a place, and all entries of its tables are set, and linked unless they
+    /// are called down.
     pub healthy: bool,
     /// Whether the node's overlay is the cluster's: it is no island that has not met the cluster,
     /// and the node is not alone after the loss of others.
     pub anchored: bool,
     /// Whether the node is healthy and anchored, and is not leaving.
     pub ready: bool,
-    /// Why the node is not ready, with the last refusal of each contact.
+    /// Why the node is not ready; if it does not find the cluster, also why contacts refuse it.
     pub reason: Option<String>,
     /// The number of former members that went without a goodbye and are not back: they are dead, or
     /// on the other side of a partition.
@@ -91,11 +92,11 @@ pub struct NodeReport {
 pub struct SlowPeer {
     /// The peer's name.
     pub name: String,
-    /// The number of parts of messages that it has not answered in time.
+    /// The number of parts of messages that the peer has not answered in time.
     pub late: usize,
-    /// The number of copies that wait until it has answered others.
+    /// The number of copies that wait until the peer has answered others, or until their turn.
     pub held_back: usize,
-    /// The bytes of the copies that are on their way to it.
+    /// The bytes of the copies that are on their way to the peer.
     pub bytes: u64,
 }
 
@@ -104,7 +105,7 @@ impl SlowPeer {
     pub const MAX: usize = 8;
 }
 
-/// The text by which reports name an epoch: the root, its boot, a count and the noise.
+/// The text by which reports name an epoch: the root, its boot, a count and a random number.
 pub fn epoch_name(epoch: &Epoch<PeerId>) -> String {
     let Epoch {
         root,
@@ -124,13 +125,14 @@ pub struct PlacementView {
     pub population: u32,
     /// The rank of this node, counted from the root.
     pub rank: u32,
-    /// Whether every finger of this epoch is set and linked, and the node is not leaving.
+    /// Whether every finger of this epoch is set, and linked unless it is called down, and the node
+    /// is not leaving.
     pub settled: bool,
     /// Whether the overlay is the cluster's rather than an island.
     pub anchored: bool,
 }
 
-/// The outcome of one message for every member of its epoch but the origin.
+/// The outcome of one message at the members that were to get it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The message's id, the same at every receiver.
@@ -143,7 +145,7 @@ pub struct Receipt {
     pub expected_count: u32,
     /// The number of members that confirmed the message's delivery.
     pub reached_count: u32,
-    /// The names of these members.
+    /// The names of the members that confirmed the message's delivery.
     pub reached: Arc<[String]>,
     /// The members that did not confirm, and why.
     pub unreached: Vec<Unreached>,
@@ -152,8 +154,8 @@ pub struct Receipt {
     /// The number of parts of the message's tree that were given to another member because their
     /// delegate, the member that was to serve them, was late.
     pub redelegated: u32,
-    /// The delegates that lost such parts: they were dead or late, or refused. At most 64 are
-    /// named.
+    /// The delegates whose parts of the message's tree were given to another member: they were dead
+    /// or late, or refused. At most 64 are named.
     #[serde(default)]
     pub replaced: Vec<String>,
     /// What each receiver had to confirm: `relayed`, `delivered` or `acknowledged`.
@@ -178,7 +180,7 @@ const fn relayed() -> Cow<'static, str> {
 pub struct Reply {
     /// The number of members that gave this answer.
     pub count: u32,
-    /// The names of these members.
+    /// The names of the members that gave this answer.
     pub names: Vec<String>,
     /// The length of the answer in bytes.
     pub size_bytes: u64,
@@ -257,9 +259,10 @@ pub enum UnreachedState {
 pub struct Absent {
     /// The host's name.
     pub name: String,
-    /// How long ago it was last a member; `null` if it has not been one in this node's lifetime.
+    /// How long ago the host was last a member; `null` if it has not been one in the lifetime of
+    /// this node's process.
     pub last_seen_seconds: Option<f64>,
-    /// Whether it has said goodbye; otherwise nobody knows why it is away.
+    /// Whether the host has said goodbye; otherwise nobody knows why it is away.
     #[serde(default)]
     pub left: bool,
 }
@@ -269,22 +272,22 @@ pub struct Absent {
 pub struct Delivery {
     /// The message's id, the same as in its receipt.
     pub id: String,
-    /// The member that sent it.
+    /// The member that sent the message.
     pub origin: String,
     /// The number of the message among the origin's messages.
     pub sequence: u64,
-    /// The topic it was published on.
+    /// The topic on which the message was published.
     pub topic: String,
-    /// Whether its origin signed it, and the node verified the signature.
+    /// Whether the origin signed the message, and the node verified the signature.
     #[serde(default)]
     pub signed: bool,
-    /// Its place among its origin's ordered messages, if it was published in order.
+    /// The place of the message among its origin's ordered messages, if it was published in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// Whether it was reported as missing before, and comes behind later messages.
+    /// Whether the message was reported as missing before, and comes behind later messages.
     #[serde(default)]
     pub late: bool,
-    /// Whether its origin waits for an answer of the application.
+    /// Whether the message's origin waits for an answer of the application.
     #[serde(default)]
     pub wants_reply: bool,
     /// The payload's length.
@@ -299,17 +302,17 @@ pub struct Delivery {
 /// lost for this subscriber, or come late.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapView {
-    /// The member that published them.
+    /// The member that published the missing messages.
     pub origin: String,
     /// The life of the publisher's process.
     pub boot: u64,
     /// The number of the publisher's stream: it has one per topic and destinations.
     pub stream: u64,
-    /// The topic they were published on.
+    /// The topic on which the missing messages were published.
     pub topic: String,
     /// The number of the first missing message in its stream.
     pub from: u64,
-    /// The number of the last missing message.
+    /// The number of the last missing message in its stream.
     pub to: u64,
     /// How many messages are missing.
     pub count: u64,
@@ -323,9 +326,9 @@ pub struct Status {
     /// The node's lasting identity.
     #[serde(with = "hex")]
     pub id: PeerId,
-    /// The id of its process.
+    /// The id of the node's process.
     pub pid: u32,
-    /// The number of that process's life.
+    /// The number of the life of the node's process.
     pub boot: u64,
     /// The address that the node tells other nodes.
     pub address: SocketAddr,
@@ -333,7 +336,7 @@ pub struct Status {
     pub rank: Option<u32>,
     /// The epoch that `rank` belongs to.
     pub epoch: Option<String>,
-    /// The number of members of that epoch.
+    /// The number of members of the epoch that `rank` belongs to.
     pub population: Option<u32>,
     /// The number of peers with a live link.
     pub links: usize,
@@ -344,14 +347,15 @@ pub struct Status {
     /// The advertised addresses that the node's host had and has no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses_gone: Vec<SocketAddr>,
-    /// Whether this node has a place, and all entries of its tables are set and linked.
+    /// Whether this node has a place, and all entries of its tables are set, and linked unless they
+    /// are called down.
     pub healthy: bool,
     /// Whether the node's overlay is the cluster's: it is no island that has not met the cluster,
     /// and the node is not alone after the loss of others.
     pub anchored: bool,
     /// Whether the node is healthy and anchored, and is not leaving.
     pub ready: bool,
-    /// Why the node is not ready, with the last refusal of each contact.
+    /// Why the node is not ready; if it does not find the cluster, also why contacts refuse it.
     pub reason: Option<String>,
     /// The number of former members that went without a goodbye and are not back: they are dead, or
     /// on the other side of a partition.

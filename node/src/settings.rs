@@ -87,7 +87,7 @@ pub struct NodeConfig {
     pub expect: Inventory,
     /// The node's certificate and its chain, PEM.
     pub certificate: PathBuf,
-    /// The private key of that certificate, PEM.
+    /// The private key of the node's certificate, PEM.
     pub key: PathBuf,
     /// The certificates of the cluster's authorities, PEM.
     pub ca: PathBuf,
@@ -124,13 +124,13 @@ pub struct NodeConfig {
     /// strategy `sibling-tree` use. At most [`NodeConfig::MAX_FANOUT`].
     #[serde(default = "two")]
     pub fanout: u32,
-    /// Whether origins sign their messages.
+    /// Whether the node signs its messages, and whether it accepts unsigned messages of others.
     #[serde(default)]
     pub signatures: Signatures,
     /// Decides a merge of two trees of equal size: the tree whose priority is smaller wins.
     #[serde(default)]
     pub priority: u32,
-    /// The longest payload that the node accepts from its users.
+    /// The longest payload that the node accepts, from its users and from other members.
     #[serde(default = "one_mebibyte")]
     pub max_payload_bytes: usize,
     /// The socket of the admin API; without it there is none. Read by the daemon.
@@ -228,7 +228,8 @@ fn info() -> String {
     "info".to_owned()
 }
 
-/// A guess for `drain_seconds`: below the 90 s after which service managers usually kill a process.
+/// The default of `meet_seconds`, and of `drain_seconds`: a guess below the 90 s after which
+/// service managers usually kill a process.
 const fn ten() -> u64 {
     10
 }

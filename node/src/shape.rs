@@ -12,7 +12,7 @@ pub enum Shape {
     Binomial,
     /// Every node has up to this many children, level by level.
     Balanced {
-        /// The number of children.
+        /// The most children of a node; 0 counts as 1.
         fanout: u32,
     },
     /// All nodes are below the root.
@@ -25,8 +25,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The parent of each of `nodes` nodes; parents come before their children,
-    /// and children of one parent are in their order.
+    /// The parent of each of `nodes` nodes, by the node's number. A parent has a smaller number
+    /// than its children, and the children of one parent are numbered in the order of their places.
     pub fn parents(self, nodes: u32) -> Vec<Option<u32>> {
         match self {
             Self::Binomial => binomial(nodes),
@@ -84,9 +84,9 @@ pub fn widest(parents: &[Option<u32>]) -> u32 {
     counts.into_iter().max().unwrap_or(0)
 }
 
-/// In the plain numbering the children of i are i + 2^j for every 2^j below i's
-/// lowest set bit; here the nodes are numbered in preorder, the largest subtree
-/// first, so that numbers and ranks agree if the nodes join in order.
+/// In the plain numbering the children of i are i + 2^j for every 2^j below i's lowest set bit, and
+/// for every 2^j if i is 0. Here the nodes are numbered in preorder, the largest subtree first, so
+/// that numbers and ranks agree if the nodes join in order.
 fn binomial(nodes: u32) -> Vec<Option<u32>> {
     let mut parents = Vec::with_capacity(nodes as usize);
     let mut waiting = Vec::new();

@@ -1,4 +1,5 @@
-//! A Unix socket that only its owner may use, and whose file does not outlive the process.
+//! A Unix socket that only its owner may use. Its file is removed when the process ends in order. A
+//! file that a killed process has left is replaced.
 
 use std::fs;
 use std::io;
@@ -19,7 +20,8 @@ pub enum SocketError {
     /// The path leads to a file that is no socket.
     #[error("{} is not a socket; remove the file, or choose another `admin_socket`", .0.display())]
     NotASocket(PathBuf),
-    /// The path does not fit in a socket address.
+    /// The path does not fit in a socket address together with `.d/s`. The socket is first bound
+    /// there.
     #[error("{} is longer than {MAX_PATH} bytes, the limit for the path of a socket; choose a shorter path", .0.display())]
     TooLong(PathBuf),
     /// The operating system refused.

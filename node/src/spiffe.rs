@@ -12,7 +12,8 @@ pub(crate) fn id_of(trust_domain: &str, name: &str) -> PeerId {
     PeerId::of_uri(&node_uri(trust_domain, name))
 }
 
-/// The beginning of the URIs of all monitors, which are programs that read metrics and no nodes.
+/// The beginning of the URIs of all monitors. A monitor is a program that reads metrics, and is no
+/// node.
 pub fn monitor_form(trust_domain: &str) -> String {
     format!("spiffe://{trust_domain}/monitor/")
 }

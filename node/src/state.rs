@@ -1,7 +1,7 @@
 //! The state that outlives a node's process: its secret and the number of its last life.
 //!
 //! ```text
-//!   lock     held while a node runs: peers could not tell apart two with one boot
+//!   lock     locked while a node runs: peers could not tell apart two nodes with one boot
 //!   secret   32 bytes
 //!   boot     the number of the last life
 //! ```
@@ -22,16 +22,16 @@ pub struct NodeState {
     /// The secret from which the keys of stateless resets and connection ids are derived. It
     /// outlives certificates.
     pub secret: [u8; 32],
-    /// The number of this life: above all earlier ones, and at least the wall clock in
-    /// milliseconds.
+    /// The number of this life: above those of all earlier lives, and not below the time of the
+    /// wall clock at its beginning, in milliseconds.
     pub boot: u64,
-    /// Whether there was an earlier life.
+    /// Whether the folder knows of an earlier life.
     pub returns: bool,
     boot_path: PathBuf,
     _lock: Arc<File>,
 }
 
-/// Why the state could not be read or written. The folder may exist now.
+/// Why the state could not be read or written. The folder may have been made all the same.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {path}: {source}", path = .path.display())]
 pub struct StateError {
@@ -88,9 +88,9 @@ impl NodeState {
         Ok(state)
     }
 
-    /// Begin another life with a boot above this one and not below `least`. It is the clock's time,
-    /// or if the clock is behind, a random number just above that bound. It is written to disk
-    /// before any peer hears of it.
+    /// Begin another life with a boot above this one and not below `least`. The boot is the clock's
+    /// time, or if the clock is behind these bounds, a random number from there to about a million
+    /// above. It is written to disk before any peer hears of it.
     pub fn raise(&mut self, least: u64) -> Result<(), StateError> {
         let least = self.boot.saturating_add(1).max(least);
         let noise = random_bytes().map_err(|source| StateError {
@@ -148,7 +148,8 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
         .create(dir)
 }
 
-/// Check that no device or folder has this name, which could not be replaced.
+/// Check that the path, if it exists, leads to a plain file. A folder cannot be replaced by a file,
+/// and a device must not be.
 pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
     match fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         false => Ok(()),

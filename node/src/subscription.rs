@@ -51,7 +51,7 @@ pub struct Message {
     /// Whether its origin signed it, and this node verified the signature. Otherwise the member
     /// that handed it on is trusted.
     pub is_signed: bool,
-    /// Its place among its origin's ordered messages, if it was published in order.
+    /// Its place in a stream of its origin, if it was published in order.
     pub order: Option<Ordered>,
     /// Whether it comes behind later messages of its stream, after it was reported as missing. Only
     /// subscriptions in order set this.
@@ -88,7 +88,8 @@ impl crate::report::Delivery {
 pub enum Received {
     /// A message, once per subscription.
     Message(Message),
-    /// The queue was full: this many messages were left out at this place.
+    /// This many messages were left out at this place, since the queue was full. The first such
+    /// count may include messages that came before the subscription and had no room to wait for it.
     Missed(u64),
     /// These messages are missing at this place, before the next one. Only subscriptions in order
     /// report it.
@@ -111,7 +112,7 @@ impl Subscription {
     /// fits. A guess: 64 KiB each for a quarter of the messages.
     pub const MAX_BYTES: usize = 16 << 20;
 
-    /// The next item of the stream, or `None` once the node has stopped.
+    /// The next item of the stream, or `None` once the node has stopped and all items are read.
     pub async fn next(&mut self) -> Option<Received> {
         if let Some(ordering) = &mut self.ordering {
             return ordering.next(&self.shared).await;
@@ -195,7 +196,7 @@ impl Queue {
     }
 }
 
-/// The node's end of a subscription.
+/// The node's end of a subscription or of a listener.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     filter: TopicFilter,
@@ -335,7 +336,7 @@ pub(crate) struct Subscribers {
     all: Vec<Subscriber>,
 }
 
-/// How many subscribers have got a message that was offered, and how many have not.
+/// Of the subscribers that want a message: how many have got it, and how many have missed it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
     /// The subscribers that had room.
@@ -382,8 +383,9 @@ impl Subscribers {
         all.any(|subscriber| subscriber.filter.matches(topic) && !subscriber.is_gone())
     }
 
-    /// Offer `count` messages of one topic, in order, to all subscribers that want them, without
-    /// waiting. Returns for each message how many subscribers took it and how many missed it.
+    /// Offer `count` messages of one topic, in order, to all subscribers that want them. This call
+    /// waits for no room in a queue, but for the calls of listeners. Returns for each message how
+    /// many subscribers took it and how many missed it.
     pub(crate) fn offer<M: Iterator<Item = Message>>(
         &mut self,
         topic: &Topic,

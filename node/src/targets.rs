@@ -6,10 +6,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The port of metrics in the examples, used for nodes whose port is not known.
+/// The port of metrics in the examples. A node without metrics of its own assumes this port for
+/// nodes whose port is not known.
 pub(crate) const USUAL_PORT: u16 = 9464;
 
-/// A node whose metrics can be scraped.
+/// A node whose metrics are to be scraped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetGroup {
     /// The node's metrics address: `host:port`.
@@ -22,11 +23,13 @@ pub struct TargetGroup {
 /// The standing of a target in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetState {
-    /// The node is a member.
+    /// The node is a member. Without a roster, the linked peers count as members.
     Member,
-    /// The node was a member, and went without a goodbye less than a day ago.
+    /// The node was a member, and went without a goodbye less than a day ago. The address of its
+    /// metrics was known.
     Lost,
-    /// The setting `expect` names the node, and it is neither.
+    /// The setting `expect` names the node. It is neither a member nor linked, and not in the list
+    /// as [`Self::Lost`].
     Expected,
 }
 

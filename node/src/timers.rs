@@ -9,9 +9,9 @@ use tokio::time::Instant;
 /// holds more timers than there are different ones.
 ///
 /// A timer may have slack: it fires at its deadline if the host is awake, but the host need not
-/// wake for it before the slack is used up. Only after the slack does it count as late, and then by
-/// the whole time since its deadline. Timers fire in the order of their deadlines, with or without
-/// slack.
+/// wake for it before the slack is used up. Only after the slack does it count as late: in the
+/// first [`MOMENT`] by the time since the slack, and then by the whole time since its deadline.
+/// Timers fire in the order of their deadlines, with or without slack.
 #[derive(Debug)]
 pub(crate) struct TimerQueue<T> {
     by_deadline: BTreeMap<(Instant, u64), Armed<T>>,
@@ -19,8 +19,8 @@ pub(crate) struct TimerQueue<T> {
     sequence: u64,
 }
 
-/// A host that wakes at the end of a timer's slack does so a moment later, which does not count as
-/// late. A guess: a healthy host is not later than this.
+/// A host that wakes at the end of a timer's slack does so a moment later. Within this time the
+/// slack itself does not count as lateness. A guess: a healthy host is not later than this.
 const MOMENT: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]

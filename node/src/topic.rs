@@ -9,8 +9,8 @@ pub(crate) fn is_reserved(topic: &Topic) -> bool {
     topic.as_str().starts_with('$')
 }
 
-/// The topics that a subscription wants: `#` for all, `jobs/#` for `jobs` and all topics below it,
-/// or exactly one topic.
+/// The topics that a subscription wants: `#` for all that are not reserved, `jobs/#` for `jobs` and
+/// all topics below it, or exactly one topic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TopicFilter(Pattern);
 
@@ -112,7 +112,8 @@ pub enum InvalidTarget {
     /// The text is no topic.
     #[error(transparent)]
     Topic(#[from] InvalidTopic),
-    /// The text has a wildcard of another system, for which no filter can be written.
+    /// The text has the wildcard of filters, `#`, or one of another system. No filter can be
+    /// written for a topic of that name.
     #[error(
         "{topic:?} is no topic to send on: `{wildcard}` is no wildcard here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all topics below `jobs`"
     )]

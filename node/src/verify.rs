@@ -27,12 +27,12 @@ pub struct Verified {
     pub degree_max: usize,
 }
 
-/// A place where the tables are not the graph.
+/// A place where the reports are not those of a correct cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Defect {
-    /// The node whose table it is.
+    /// The node whose report it is; `-` for a defect of all reports together.
     pub node: String,
-    /// The part of the table, such as `clockwise[3]`.
+    /// The part of the report, such as `clockwise[3]`.
     pub place: String,
     /// The value that must be there.
     pub expected: String,
@@ -52,8 +52,9 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Check the reports of *all* live nodes: exactly `expected` members, one epoch, each of the ranks
-/// 0..N once, and the graph. Returns all defects, in the order of ranks.
+/// Check the reports of *all* live nodes: exactly `expected` members, one epoch, and each of the
+/// ranks 0..N once. Only if that holds, the graph and the tree are checked. Returns the defects
+/// that were found; those of the graph are in the order of ranks.
 pub fn verify(reports: &[NodeReport], expected: u32) -> Result<Verified, Vec<Defect>> {
     let mut defects = Vec::new();
     let Some(population) = Population::new(expected) else {
@@ -107,7 +108,7 @@ fn shown<T: fmt::Display>(value: Option<&T>) -> String {
     value.map_or_else(|| "unset".to_owned(), ToString::to_string)
 }
 
-/// The reports by rank, checked for one epoch, its population, and each rank once.
+/// The reports by rank, checked for one epoch, this population, and each name and rank once.
 fn ranked<'a>(
     reports: &'a [NodeReport],
     population: Population,
@@ -150,7 +151,8 @@ fn ranked<'a>(
     by_rank
 }
 
-/// Check both tables of one node, and return the number of its distinct neighbours.
+/// Check the clockwise and the counterclockwise table of one node. Returns the number of the
+/// distinct neighbours that are right.
 fn check_fingers(
     report: &NodeReport,
     rank: Rank,
@@ -234,7 +236,7 @@ fn check_ring(
     }
 }
 
-/// Check that there is one root, and that parents and children agree.
+/// Check that there is one root, and that the parent of each other node counts it as its child.
 fn check_tree(reports: &[NodeReport], defects: &mut Vec<Defect>) {
     let by_name: BTreeMap<&str, &NodeReport> =
         reports.iter().map(|one| (one.name.as_str(), one)).collect();

@@ -1,4 +1,5 @@
-//! Self-stabilization of whole peers: from any state to the exact binomial graph.
+//! Self-stabilization of whole peers: from arbitrary states to the binomial graph, in which ranks
+//! may be vacant.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use binomesh_overlay::overlay::garbage;
 /// Seeds per population. A build without optimization runs a sample of the seeds.
 const SEEDS: u64 = if cfg!(debug_assertions) { 10 } else { 200 };
 
-/// `count` running peers with arbitrary state, and with arbitrary messages under way to them.
+/// `count` running peers with arbitrary state, which have then got arbitrary messages.
 fn scrambled(seed: u64, count: u32) -> World {
     let mut world = World::new(seed, Network::local());
     // Full nodes redirect, so every other seed lets a node have two children only.

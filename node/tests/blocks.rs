@@ -13,8 +13,8 @@ use bytes::Bytes;
 const BLOCK: usize = 16 << 10;
 const BYTES_PER_SECOND: u64 = 50_000_000 / 8;
 
-/// The time until all `nodes` members have all `blocks` blocks, in multiples of the time that one
-/// block takes on one uplink. The ranks of the `dead` are vacant.
+/// The time until the live members of `nodes` have all `blocks` blocks, in multiples of the time
+/// that one block takes on one uplink. The ranks of the `dead` are vacant.
 fn block_times(nodes: u32, blocks: u32, strategy: fn(u32) -> Strategy, dead: &[u32]) -> f64 {
     let mut world = World::new(nodes.into(), Network::local());
     world.deploy(nodes, DeploymentTree::Binomial, |_| {});

@@ -135,7 +135,8 @@ fn a_few_members_are_enough_and_the_others_hear_nothing_of_it() {
     assert_eq!((0..16).map(knows).sum::<usize>(), 3);
 }
 
-/// While messages of users wait for a paused member, the relay takes no more messages.
+/// Node 0 coordinates, and its window is full of messages that wait for a paused member. While they
+/// wait, its relay takes no more messages.
 #[test]
 fn a_full_window_of_the_coordinator_holds_nobody_up() {
     for seed in 1..=6 {
@@ -160,7 +161,8 @@ fn a_full_window_of_the_coordinator_holds_nobody_up() {
         let operation = terms(members.clone(), 1, Verb::Barrier);
         let calls = stage.calls(members, &operation);
         stage.run(Duration::from_millis(500));
-        // The short way to one member leads through the paused member.
+        // One member may not have its answer yet: the short way to it leads through the paused
+        // member.
         let told = calls.iter().filter(|call| stage.answers.contains_key(call));
         assert!(told.count() >= 14, "seed {seed}");
         stage.run(Duration::from_millis(2500));
@@ -306,7 +308,8 @@ fn a_barrier_takes_four_frames_for_each_member() {
     }
 }
 
-/// A process without its state begins another life when it meets a peer that knew the former life.
+/// A process that lost its state has a smaller boot than before. It begins another life when it
+/// meets a peer that knew the former life.
 #[test]
 fn callers_wait_on_while_their_process_begins_another_life() {
     for (nodes, lost) in [(3, 2), (7, 3), (16, 5)] {

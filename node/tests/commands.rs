@@ -246,7 +246,8 @@ fn a_node_serves_and_leaves_on_sigterm() {
     assert!(!Path::new(&socket).exists());
 }
 
-/// A service manager is told of the start, the rank, the answers of the loop, and the leave.
+/// A service manager is told that the node has started, its rank, that its event loop answers, and
+/// that it leaves.
 #[test]
 fn a_service_manager_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -351,7 +352,7 @@ fn a_child_leaves_when_its_standard_input_closes() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// The events of `up` until it is ready.
+/// Reads the events of `up` as far as `ready`. Returns the reader and the event `ready`.
 fn ready(child: &mut Child) -> (BufReader<std::process::ChildStdout>, serde_json::Value) {
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     loop {
@@ -391,7 +392,7 @@ fn up_stops_its_nodes_on_sigint() {
     assert!(!Path::new(&dir).exists());
 }
 
-/// A subscription of the child ends when the child does, so nothing is polled.
+/// A subscription at the child ends when the child does, so the test need not poll.
 #[test]
 fn children_notice_that_up_was_killed() {
     let mut command = binomesh(&["up", "--nodes", "1", "--json"]);

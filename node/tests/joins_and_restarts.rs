@@ -12,7 +12,8 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Runs until the exact binomial graph stands, and returns the time that this took.
+/// Runs until the exact binomial graph stands and no rank is vacant, and returns the time that this
+/// took.
 #[track_caller]
 fn exact(world: &mut World, limit: Duration) -> Duration {
     let start = world.now();
@@ -34,7 +35,7 @@ fn parents(world: &World) -> BTreeMap<u32, Option<u32>> {
     world.peers().map(of).collect()
 }
 
-/// Every node starts as a root and knows one other node, the next in line.
+/// Every node starts as a root. Each but the last knows one other node, the next in line.
 #[test]
 fn a_line_of_contacts_becomes_one_tree() {
     for (seed, count) in [2, 3, 8, 16, 33].into_iter().zip(0..).map(|(n, s)| (s, n)) {
@@ -48,7 +49,7 @@ fn a_line_of_contacts_becomes_one_tree() {
     }
 }
 
-/// All newcomers ask the same node, and a node takes sixteen children.
+/// All newcomers know only the same two nodes, and a node takes at most sixteen children.
 #[test]
 fn a_hundred_join_sixteen_at_once() {
     for seed in 0..10 {
@@ -99,7 +100,7 @@ fn a_rolling_restart_beyond_the_grace_keeps_the_tree_low_and_narrow() {
 /// Within the grace, other nodes dial the restarting node. Its children have lost their parent:
 /// each child dials another parent, and perhaps a second one for its place in the order of ranks.
 /// Until then the ring goes round the children, so ring neighbours of the restarting node dial too.
-/// No other node dials.
+/// No link is dialled between two other nodes.
 #[test]
 fn a_restart_within_the_grace_dials_no_link_between_others() {
     for seed in 0..4 {

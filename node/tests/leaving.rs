@@ -125,7 +125,7 @@ fn up(world: &World) -> Vec<Id> {
     world.peers().map(|(id, _)| id).collect()
 }
 
-/// Lets the nodes `gone` leave at once.
+/// Lets all nodes in `gone` leave at the same moment, and waits until they are down.
 fn leave(world: &mut World, gone: &[Id]) {
     gone.iter().for_each(|id| world.leave(*id, seconds(1)));
     let is_over = |w: &World| gone.iter().all(|id| !w.is_up(*id));
@@ -216,7 +216,8 @@ fn a_broadcast_before_a_goodbye_ends_within_a_second_of_it() {
     }
 }
 
-/// The returned member has its old rank, and each receipt counts it.
+/// In an overlay of more than 8 members the returned member has its old rank. Each receipt counts
+/// the member.
 #[test]
 fn a_member_that_left_and_returns_is_a_destination_again() {
     for (count, seed) in [2, 3, 12]
@@ -230,7 +231,7 @@ fn a_member_that_left_and_returns_is_a_destination_again() {
         let before = world.placements();
         leave(&mut world, &[gone]);
         books.wait_for_goodbyes(&mut world, &[gone]);
-        // The first broadcast is kept for the next life, within the grace.
+        // The first broadcast is kept for the next life, which begins within the grace.
         let (time, awaited) = (seconds(60), Vec::new());
         let kept = Due::Kept { time, awaited };
         let kept = broadcast(&mut world, from, kept, Destination::All).unwrap();

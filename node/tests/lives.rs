@@ -10,7 +10,7 @@ use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{self as routing, Destination, Publish, Topic};
 use rand::Rng;
 
-/// The boot of a clock that is ahead.
+/// The boot of a process whose clock is far ahead. A later life without state has a smaller boot.
 const AHEAD: u64 = 1 << 40;
 
 fn seconds(count: u64) -> Duration {
@@ -51,7 +51,7 @@ fn published(world: &mut World, from: u32) -> routing::PacketId<u32> {
     published.expect("it runs").expect("it is accepted")
 }
 
-/// Publish to all, and wait until the receipt says that all have it.
+/// Publish to all. After 5 s the receipt must have come, and must say that all have the message.
 #[track_caller]
 fn is_heard(world: &mut World, from: u32, case: &str) {
     world.take_events();

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use binomesh::world::{Conditions, Latency, Network, World};
 
-/// Runs until all nodes that are up form the exact binomial graph, and returns the time that this
-/// took.
+/// Runs until all nodes that are up form the binomial graph, in which ranks of the dead may be
+/// vacant, and returns the time that this took.
 #[track_caller]
 fn settle(world: &mut World, what: &str) -> Duration {
     let start = world.now();
@@ -29,7 +29,7 @@ fn settle(world: &mut World, what: &str) -> Duration {
     world.now() - start
 }
 
-/// A network that loses, doubles and reorders.
+/// A network that loses, doubles and reorders some messages.
 fn lossy() -> Network {
     Network::with(Conditions {
         latency: Latency::Uniform {

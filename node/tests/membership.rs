@@ -29,8 +29,9 @@ fn node(world: &mut World, id: u32, parent: Option<u32>, seeds: &[u32]) -> Confi
     config
 }
 
-/// After every event the test checks that no two nodes have the same rank in the same epoch. The
-/// root names an epoch at every change, so that joins meet census waves under way.
+/// While nodes join, the test checks after every event that no two nodes have the same rank in the
+/// same epoch. The root names an epoch soon after every change, so that joins meet census waves
+/// under way.
 #[test]
 fn joins_during_census_waves_give_no_rank_twice() {
     const EPOCHS: u64 = 500 / SHARE;
@@ -335,8 +336,8 @@ fn a_quiet_overlay_changes_nothing() {
     assert!(events.is_empty(), "{:?}", events.first());
     let rate = (world.sent() - before) as f64 / (32.0 * 300.0);
     println!("{rate:.1} messages per node and second when quiet");
-    // Per beat each tree edge carries about three messages, and each node sends one to its
-    // successor. Per second each node confirms one level.
+    // Per beat each edge of tree and ring carries about one message, and in every twelfth beat a
+    // few more. Every 5 s each node asks about one level of its fingers.
     assert!(rate < 16.0, "{rate} messages per node and second");
 }
 

@@ -180,7 +180,7 @@ fn past_a_dead_parent_a_node_is_ready_as_its_root_is() {
 }
 
 /// The other nodes never take their overlay for an island. The restarted node is an island until it
-/// has found its contacts.
+/// has found a contact.
 #[test]
 fn a_rolling_restart_keeps_the_others_ready() {
     for seed in 0..4 {
@@ -393,8 +393,8 @@ fn scrambled_members_are_ready_again() {
     }
 }
 
-/// A member is stopped for ten seconds, and the others count it out meanwhile. As soon as the
-/// member goes on, it is unready or counted again.
+/// A member is stopped for ten seconds, and the others count it out meanwhile. At most 100 ms after
+/// the member goes on, it is unready or counted again.
 #[test]
 fn a_paused_member_is_unready_until_it_is_counted_again() {
     for seed in 0..24 {

@@ -201,8 +201,8 @@ fn a_liar_holds_the_others_up_for_a_while_and_keeps_nobody_out() {
 
 #[test]
 fn a_node_that_starts_a_little_later_counts_by_its_degree() {
-    // The time between two starts. The last of twelve nodes starts after about one second, or after
-    // about three.
+    // `apart_ms` is the time between two starts. The last of twelve nodes starts after about one
+    // second, or after about three.
     for (seed, apart_ms) in (0..20).zip([80, 270].into_iter().cycle()) {
         let lists = lists("mesh:3x4");
         let count = lists.len() as u32;

@@ -1,7 +1,7 @@
 //! How long a process waits before it applies its spontaneous rules again.
 //!
-//! Purely local: the wait doubles up to a maximum while nothing changes, falls back to the minimum
-//! when the process's own state changes, and never ends. The endless repetition makes the
+//! Purely local: the wait doubles up to a maximum while nothing changes, and falls back to the
+//! minimum when the process's own state changes. The rules are repeated for ever, which makes the
 //! algorithms self-stabilizing: a process may start in a state that looks finished and is wrong.
 //!
 //! Departure: [BMG09] §4 lets a process fall quiet for good once its ring
@@ -13,12 +13,12 @@
 
 use crate::planted::{Bug, Planted};
 
-/// The shortest and the longest wait, in ticks.
+/// The shortest and the longest wait, in ticks, before the seed shortens each wait by up to half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BackoffLimits {
     /// The wait after a change; taken as 1 if it is 0.
     pub minimum: u32,
-    /// The wait when nothing changes; taken as the minimum if it is less.
+    /// The wait up to which waits double while nothing changes; taken as the minimum if it is less.
     pub maximum: u32,
 }
 

@@ -17,8 +17,8 @@ pub struct Config<I> {
     pub returns: bool,
     /// The seed of all jitter and of all nonces.
     pub seed: u64,
-    /// The parent in the deployment tree; without one this node starts as a root. The parent and
-    /// the seeds are the node's *contacts*.
+    /// The parent in the deployment tree; without one this node starts as a root, unless it has
+    /// `gather` or `survey`. The parent and the seeds are the node's *contacts*.
     pub parent: Option<I>,
     /// The slot to ask for among the parent's children; none means behind all of them.
     pub slot: Option<u32>,
@@ -71,10 +71,11 @@ pub struct Gather<I> {
     /// In a fully connected system all peers, this node among them, in the order that the
     /// ranks should have; in a graph the neighbours.
     pub peers: Vec<I>,
-    /// How long a node waits for a further listed peer, or in a graph for news. Default 1 s
-    /// (guess: several round trips and handshakes).
+    /// How long a node waits for a further peer to answer, or in a graph the length of a tick.
+    /// Default 1 s (guess: several round trips and handshakes).
     pub quiet: Duration,
-    /// The longest wait of a node. Default 10 s (guess: longer than a process takes to start).
+    /// The longest time that a node meets peers, or in a graph looks for a root; later stages of
+    /// the start go by it, too. Default 10 s (guess: longer than a process takes to start).
     pub latest: Duration,
 }
 
@@ -106,8 +107,9 @@ pub struct TreeLimits {
     /// The most levels of the tree, the root's included; a node of the last level accepts no
     /// children. Default 64 (guess).
     pub max_depth: u16,
-    /// How many rounds a node that never had a parent asks all its candidates before it becomes its
-    /// own root. Default 8: about 26 s, in which the configured parent may start (guess).
+    /// How many rounds a node that never had a place in a tree asks all its candidates before it
+    /// becomes its own root. Default 8: about 26 s, in which the configured parent may start
+    /// (guess).
     pub starting_rounds: u32,
 }
 
@@ -161,8 +163,9 @@ pub struct Pace {
     pub refresh: Duration,
     /// How many times the pause is doubled: 500 ms · 2^7 = 64 s.
     pub refresh_doublings: u32,
-    /// The pause between confirming two finger levels. Default 5 s, so that a corrupted finger is
-    /// repaired within 5 s · ⌈log2 N⌉. Without corruption the fingers of live members stay right.
+    /// The pause from the visit to one finger level until the visit to the next level. Default 5 s,
+    /// so that a corrupted finger is repaired within 5 s · ⌈log2 N⌉. Without corruption the fingers
+    /// of live members stay right.
     pub confirm: Duration,
     /// The first pause between probes of lost contacts. Default 1 s (guess).
     pub probe: Duration,
@@ -176,7 +179,8 @@ impl Pace {
         self.beat + self.beat * (1 + DOWN_AFTER) / 2
     }
 
-    /// Five times as fast as the default: for clusters on one switch.
+    /// Beats and confirms fingers five times as often as the default, and names epochs and repeats
+    /// its rules sooner: for clusters on one switch.
     pub fn fast() -> Self {
         Self {
             beat: Duration::from_millis(120),
@@ -191,8 +195,8 @@ impl Pace {
 
     /// At most a quarter of the default's idle traffic: for fleets on slow or metered links, and
     /// for many nodes on few cores. A death is known within 10 s. While hundreds of nodes join, a
-    /// root waits for all of them: an early numbering would make thousands of links that the next
-    /// one does not need.
+    /// root waits for further ones for up to 20 s: an early numbering would make thousands of links
+    /// that the next one does not need.
     pub fn quiet() -> Self {
         Self {
             beat: Duration::from_millis(3600),
@@ -229,7 +233,7 @@ impl Default for Pace {
 /// come and go.
 pub(crate) const LONGEST: u32 = 4;
 
-/// A number of beats that certainly lasts longer than `length`.
+/// A number of beats that lasts longer than `length`, unless jitter shortens nearly all of them.
 pub(crate) fn beats(length: Duration, beat: Duration) -> u32 {
     let whole = length.as_millis() / beat.as_millis().max(1);
     u32::try_from(whole).unwrap_or(u32::MAX - 2) + 2

@@ -11,8 +11,9 @@
 //! clean start and ever after.
 //!
 //! Between rounds a process visits one level at a time ([`Fingers::confirm`]). It shows its mark to
-//! the fingers of that level, which adopt it, agree or deny. It asks the finger one level below for
-//! a missing finger. A visit causes no further messages.
+//! the clockwise finger of that level, in every fourth round also to the counterclockwise one. The
+//! finger adopts the process, agrees or denies. For a missing finger the process asks the finger
+//! one level below. A visit causes no further messages.
 //!
 //! Not here: when the rules are applied, and where N and ranks come from (the census).
 
@@ -36,7 +37,7 @@ pub struct Fingers<I, S: Stamp> {
     stamp: S,
     clockwise: [Option<I>; MAX_LEVELS],
     counterclockwise: [Option<I>; MAX_LEVELS],
-    /// Bit i: the finger at level i has answered my last question. The first word is for the
+    /// Bit i: the finger at level i has agreed to my last question. The first word is for the
     /// clockwise fingers, the second for the counterclockwise ones.
     confirmed: [u32; 2],
 }

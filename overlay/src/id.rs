@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The properties that a machine needs of an identifier: a total order to break ties, and nothing
-/// else. The node uses [`PeerId`], the simulators use `u32`.
+/// The properties that a machine needs of an identifier: it can be copied, hashed and printed, and
+/// it has a total order that breaks ties. The node uses [`PeerId`], the simulators use `u32`.
 pub trait Id: Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static {}
 
 impl<T: Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static> Id for T {}

@@ -115,7 +115,7 @@ pub fn has_right_fingers<I: Id, T: AsRef<[Option<I>]>>(
 }
 
 /// [`has_right_fingers`] while ranks are vacant: `order` holds the live members. An entry for a
-/// vacant rank may name any process that is not a live member.
+/// vacant rank may be empty, or name any process that is not a live member.
 pub fn has_right_fingers_but_vacant<I: Id, T: AsRef<[Option<I>]>>(
     order: &[Option<I>],
     rank: usize,

@@ -28,12 +28,13 @@ use crate::Id;
 /// always exists for each boot.
 pub const BOOT_MAX: u64 = u64::MAX - 1;
 
-/// A boot that is ahead of the clock is raised by a random number below this. Two lives that both
-/// forgot the life between them then take the same number once in a million times.
+/// A boot that is ahead of the clock is raised by a random number below this. If a process forgets
+/// such a life and again begins a life above the same boot, the two lives get the same number once
+/// in a million times.
 const AHEAD: u64 = 1 << 20;
 
-/// The boot of a life: the time of the clock, if that is at least `least`, otherwise a number a
-/// little above `least`; `noise` is random.
+/// The boot of a life: the time of the clock, if that is at least `least`, otherwise `least` or a
+/// little more, but not above [`BOOT_MAX`] unless `least` is; `noise` is random.
 pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
     if clock >= least {
         return clock;
@@ -45,8 +46,8 @@ pub const fn next_boot(least: u64, clock: u64, noise: u64) -> u64 {
     }
 }
 
-/// How many peers' newest lives a node remembers. One more displaces the life of the peer that
-/// greeted longest ago. An older process of a displaced peer is then admitted and is not told of
+/// How many peers' newest lives a node remembers. One more displaces the life of the peer that was
+/// admitted longest ago. An older process of a displaced peer is then admitted and is not told of
 /// the newer life. A guess: a node meets its neighbours, about 39 in a cluster of 2^20 nodes.
 pub const MAX_LIVES: usize = 1024;
 
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// The whole table for a process whose identity is linked from elsewhere.
+    /// The whole table for a starting or unproven process whose identity is linked from elsewhere.
     #[test]
     fn a_starting_process_stays_outside_while_the_holder_answers() {
         for holder in [starting(5), member(5)] {
@@ -329,7 +330,7 @@ mod tests {
             (member(4), member(5), Some(Foreign), Refused),
             (member(4), member(5), Some(Silence), Outdated),
             (member(5), member(5), Some(Foreign), Refused),
-            // The holder is starting, too, and came first.
+            // The holder is only starting, but came first.
             (member(6), starting(5), Some(Foreign), Refused),
         ] {
             let judged = admission(greeter, Some(5), elsewhere(holder), answer);

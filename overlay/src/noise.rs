@@ -1,4 +1,4 @@
-//! Seeded noise for jitter and names.
+//! Seeded noise for jitter, nonces and random choices.
 //!
 //! A machine's whole state must be `Eq` and `Hash`, so that a checker sees all of it. A generator
 //! with one word of state (SplitMix64) is enough for jitter and nonces. It is not for secrets.

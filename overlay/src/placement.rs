@@ -15,7 +15,7 @@ pub struct Population(u32);
 pub struct InvalidPopulation(pub u32);
 
 impl Population {
-    /// The largest population; it fixes the number of finger levels.
+    /// The largest population, for which [`MAX_LEVELS`] finger levels suffice.
     pub const MAX: u32 = 1 << MAX_LEVELS;
     /// The population of a lone node.
     pub const ONE: Self = Self(1);

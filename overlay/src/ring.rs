@@ -48,7 +48,7 @@ pub enum Message<I> {
     FConnect,
     /// To the parent: this leaf looks for its successor.
     Info(I),
-    /// To the next sibling: this leaf is your predecessor.
+    /// To the child behind the one that sent the Info: this leaf is your predecessor.
     AskConnect(I),
     /// To a leaf: I am your successor.
     BConnect,

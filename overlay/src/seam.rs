@@ -47,7 +47,8 @@ pub enum Input<I> {
         /// The life of that peer's process.
         boot: u64,
     },
-    /// The link is down. A link that was closed because neither side needed it is not reported.
+    /// The link is down. A link that neither side needed, or that the peer has replaced by another
+    /// connection, is not reported.
     LinkDown {
         /// The peer at the other end.
         peer: I,
@@ -72,11 +73,12 @@ pub enum Timer {
     Refresh,
     /// Confirm the next finger level.
     Confirm,
-    /// Probe the next lost contact.
+    /// Probe the next peers that may be in another tree.
     Probe,
-    /// The members have not changed for a while: name an epoch.
+    /// The members have not changed for a while: name an epoch if one is still needed.
     EpochSettled,
-    /// The members have changed for long enough: name an epoch.
+    /// The longest wait for further changes of the members is over: name an epoch if one is still
+    /// needed.
     EpochLatest,
     /// Forget the fingers of the previous epoch.
     Retire,
@@ -98,7 +100,8 @@ pub enum Timer {
 pub enum Event<I> {
     /// The placement or a finger of the current epoch changed.
     View,
-    /// A peer is down, by its silence or by the word of another node.
+    /// A peer is down: by its silence, by the word of another node, or because it leaves without a
+    /// proof. A neighbour that has restarted is down, too, and `Up` follows at once.
     Down(I),
     /// A peer has left, by its own word, which the host has found proven.
     Left {
@@ -109,10 +112,11 @@ pub enum Event<I> {
     },
     /// A peer that was taken for down, or has left, is up.
     Up(I),
-    /// A peer no longer counts as down, and may be tried again: the rumours about the peer, or its
-    /// goodbye, have expired, since no node has repeated them.
+    /// A peer no longer counts as down, and may be tried again. The rumours about the peer have
+    /// expired, since no node has repeated them; or its goodbye has expired, or newer ones have
+    /// displaced it.
     Expired(I),
-    /// Both ring neighbours are known, and they are others than before.
+    /// Both ring neighbours are known, and at least one is another than the owner was last told.
     Relinked,
     /// This node has a new place: a rank in a new epoch, or its former rank, which it has found
     /// again.
@@ -122,7 +126,8 @@ pub enum Event<I> {
         /// The population now.
         to: Population,
     },
-    /// A round of asking for a place has ended without success; the next one follows.
+    /// A round of asking for a place has ended without success. The next one follows, or the node
+    /// becomes a root.
     Seeking {
         /// How many rounds have ended.
         rounds: u32,

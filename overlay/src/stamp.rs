@@ -103,7 +103,7 @@ impl<I: Id> Stamp for Placement<I> {
     }
 }
 
-/// The distance 2^level on a ring of `population`, 0 if it is a whole turn.
+/// The distance 2^level on a ring of `population`, without any whole turns.
 pub(crate) const fn distance(level: usize, population: Population) -> u32 {
     ((1_u64 << level) % population.get() as u64) as u32
 }

@@ -1,4 +1,5 @@
-//! The corrected procedure of [FC]: one test per promise, with messages in any order.
+//! The corrected procedure of [FC] and the order of the list: one test per promise, with messages
+//! in any order.
 
 use std::collections::BTreeMap;
 
@@ -89,8 +90,8 @@ impl Network {
         assert!(self.letters.is_empty(), "{}: no end", self.context);
     }
 
-    /// Hands `Silence` to each node without a result, in turn, until every node has formed or
-    /// failed.
+    /// Hands `Silence` to each node without a result, in turn and some times over. Then every node
+    /// must have formed or failed.
     fn wait_in_vain(&mut self) {
         for _ in 0..5 {
             let all: Vec<u32> = self.nodes.keys().copied().collect();
@@ -110,8 +111,8 @@ impl Network {
         );
     }
 
-    /// A node that failed asks a node with a smaller id for a place, so no two nodes wait for each
-    /// other.
+    /// A node that failed asks no node for a place, or one with a smaller id, so no two nodes wait
+    /// for each other.
     fn assert_contacts_lead_down(&self) {
         for (me, contact) in &self.failed {
             let context = &self.context;

@@ -1,4 +1,4 @@
-//! The rules of tree, ring and fingers.
+//! The rules of tree, ring, fingers and clique.
 
 mod clique;
 mod fingers;

@@ -1,4 +1,4 @@
-//! One test per rule of [BMG09] Algorithm 1.
+//! Tests of each rule of [BMG09] Algorithm 1.
 
 use binomesh_overlay::ring::{Family, Message, Ring};
 use binomesh_overlay::{Changed, Effect, Outbox, Planted};

@@ -1,4 +1,4 @@
-//! One test per rule of the tree and the census (`docs/protocol.md`), on the state machine itself.
+//! Tests of the rules of the tree and the census (`docs/protocol.md`), on the state machine itself.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn key(id: u32, weight: u8) -> RootKey<u32> {
     }
 }
 
-/// A Lead along `path` (root first; repeated ids are dropped).
+/// A Lead along `path` (root first; an id that follows itself is dropped).
 fn lead(path: &[u32], anchored: bool) -> Lead<u32> {
     let mut path = path.to_vec();
     path.dedup();
@@ -277,8 +277,8 @@ fn an_orphan_asks_the_grandparent_for_its_parents_place() {
     assert!(!node.overlay.tree().is_anchored());
 }
 
-/// The ancestors all stand before the orphan in the ring. The root's heirs may stand behind it, so
-/// the orphan does not ask them.
+/// The ancestors all stand before the orphan in the ring. The root's heirs may stand behind the
+/// orphan, so it does not ask them.
 #[test]
 fn an_orphan_asks_the_nearest_ancestors_that_live_and_the_root() {
     for (dead, asked) in [(None, vec![5, 4, 3, 0]), (Some(4), vec![5, 3, 2, 0])] {

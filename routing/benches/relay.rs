@@ -1,12 +1,13 @@
-//! What the relay alone takes for a packet: `cargo bench -p binomesh-routing --bench relay`.
+//! The time that the relay alone takes for a packet: `cargo bench -p binomesh-routing --bench
+//! relay`.
 //!
 //! ```text
 //!   origin (rank 0) ──copy [8,16)──▶ rank 8 ──▶ 12, 10, 9
 //!                   ◀──done────────         ◀── done, done, done
 //! ```
 //!
-//! One relay goes through round after round as in its daily work. Timed is what it does
-//! with what is told; making that up, and whatever ends the round, is not.
+//! One relay works through round after round of messages. Timed is only its handling of the inputs,
+//! neither the making of the inputs nor the end of a round.
 
 #[path = "../tests/network/single.rs"]
 #[allow(
@@ -27,10 +28,10 @@ use criterion::{BenchmarkId, Criterion};
 use single::{ORIGIN, Single, copy, member, placed};
 
 const NODES: u32 = 16;
-/// Rank 8 answers for these, and hands parts of them to three others.
+/// The ranks for which rank 8 answers. It hands parts of this span to three other ranks.
 const PART: Span = Span::new(8, 16);
-/// Messages in a round: all at once are neither too many bytes for a peer's window nor
-/// too many packets for an origin.
+/// Messages in a round. All of them at once fit into a peer's window, and into the open packets of
+/// an origin.
 const ROUND: u64 = 16;
 const SIZES: [usize; 2] = [1 << 10, 64 << 10];
 
@@ -45,7 +46,7 @@ fn timed(work: impl FnOnce()) -> Duration {
     clock.elapsed()
 }
 
-/// Do rounds until so many steps are timed, and scale what is beyond them.
+/// Do rounds until at least `steps` steps are timed. Returns the time, scaled to just that number.
 fn rounds(steps: u64, mut round: impl FnMut(u64) -> (u64, Duration)) -> Duration {
     let (mut done, mut took, mut first) = (0, Duration::ZERO, 0);
     while done < steps {
@@ -55,7 +56,8 @@ fn rounds(steps: u64, mut round: impl FnMut(u64) -> (u64, Duration)) -> Duration
     took.mul_f64(steps as f64 / done as f64)
 }
 
-/// Tell the relay all of this. What it asks for is collected, as by a host.
+/// Give the relay these messages, and return the time that it takes to handle them. Its effects are
+/// collected, as by a host.
 fn tell(node: &mut Single, messages: Vec<(u32, Message<u32>)>) -> Duration {
     timed(|| {
         for (from, message) in messages {
@@ -65,7 +67,7 @@ fn tell(node: &mut Single, messages: Vec<(u32, Message<u32>)>) -> Duration {
     })
 }
 
-/// The copies of one round from the origin, which answers for nothing before it any more.
+/// The copies of one round from the origin, whose mark closes all earlier rounds.
 fn copies(first: u64, payload: &Bytes) -> Vec<(u32, Message<u32>)> {
     let copies = (first..first + ROUND).map(|sequence| {
         let mut message = copy(PART, sequence, 0);
@@ -78,7 +80,7 @@ fn copies(first: u64, payload: &Bytes) -> Vec<(u32, Message<u32>)> {
     copies.collect()
 }
 
-/// Who has been handed what since last asked.
+/// The copies that the relay has sent since the last call: receivers and errands.
 fn handed(node: &mut Single) -> Vec<(u32, Errand<u32>)> {
     node.perform();
     let packets = node.packets().into_iter();
@@ -112,7 +114,7 @@ fn custody(errand: Errand<u32>) -> Message<u32> {
     }
 }
 
-/// A round is over: what was asked for is forgotten, and nothing is open.
+/// A round is over: forget the effects, and check that nothing is open.
 fn end(node: &mut Single) {
     node.perform();
     assert!(node.relay.is_idle(), "something is open");
@@ -152,7 +154,7 @@ fn answering(c: &mut Criterion) {
                     tell(&mut node, copies(first, &payload));
                     let handed = handed(&mut node);
                     let took = tell(&mut node, answers(&handed, answer));
-                    // After custody; to say done again changes nothing.
+                    // After custody this ends the parts. After done it changes nothing.
                     tell(&mut node, answers(&handed, done));
                     end(&mut node);
                     (3 * ROUND, took)

@@ -1,5 +1,5 @@
-//! What it takes to write and to read a message: `cargo bench -p binomesh-routing --bench
-//! wire`. Ids are those of the node, of 16 bytes.
+//! The time to write and to read a message: `cargo bench -p binomesh-routing --bench wire`. The ids
+//! are [`PeerId`]s of 16 bytes, as in a node.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use binomesh_routing::wire::{decode, encode};
 use bytes::Bytes;
 use criterion::Criterion;
 
-/// The named messages: data, and both answers to it.
+/// The messages, with their names in the benchmark: packets of two lengths, and both answers.
 fn messages() -> [(&'static str, Message<PeerId>); 4] {
     let custody = Message::Custody {
         errand: errand(),
@@ -68,7 +68,7 @@ fn packet(payload: usize) -> Message<PeerId> {
     Message::Packet(Box::new(Packet { header, payloads }))
 }
 
-/// Head and payload apart, as they are written to a stream.
+/// Write head and payload apart, as for a stream.
 fn encoding(c: &mut Criterion) {
     let mut group = c.benchmark_group("encode");
     for (name, message) in messages() {
@@ -78,7 +78,7 @@ fn encoding(c: &mut Criterion) {
     }
 }
 
-/// Out of a frame that is there already.
+/// Read a message out of a frame that is in memory already.
 fn decoding(c: &mut Criterion) {
     let mut group = c.benchmark_group("decode");
     for (name, message) in messages() {

@@ -2,8 +2,8 @@
 //!
 //! Places in a message are *positions* in the order of the members that its [`Strategy`] lays out
 //! from the origin, in the epoch that the message names. With `binomial` a position is the number
-//! of ranks clockwise from the origin. The origin is at 0, so a part is a plain interval, never
-//! wraps, and is handed on to higher positions only.
+//! of ranks clockwise from the origin. The origin is at 0, so the spans of a part are plain
+//! intervals and never wrap, and a range is handed on to higher positions only.
 //!
 //! | [SFT06] §3.1 | here |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | SrcID | [`PacketId::origin`], and its rank in [`Header::origin_rank`] |
 //! | data size | the rest of the frame behind the head |
 //! | #Dest, DestList | [`Part::Routed::spans`]: the starts are the destinations, and each answers for its span |
-//! | DestInd | the first span: a part is cut where its destinations' ways part |
+//! | DestInd | the first span: a part is cut where the ways to its destinations separate |
 //! | TranList | [`Part::Routed::visited`] |
 //! | (aware) dead nodes | [`Part::Routed::dead`] |
 
@@ -53,7 +53,7 @@ impl EncodeError {
 /// goes by the name of the first message in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PacketId<I> {
-    /// The member that published it.
+    /// The member that published the message.
     pub origin: I,
     /// The number of the life in which that member published it.
     pub boot: u64,
@@ -148,7 +148,7 @@ impl Part {
         }
     }
 
-    /// Whether the lists are within bounds and every span lies in 1 .. `n`.
+    /// Whether the part is orderly, its lists are within bounds and every span lies in 1 .. `n`.
     pub fn is_within(&self, n: u32) -> bool {
         let spans = self.spans();
         self.is_orderly()
@@ -169,7 +169,7 @@ pub struct Errand<I> {
     /// The strategy that the positions belong to.
     pub strategy: Strategy,
     /// The origin's count of its re-issues. A higher round asks again for members that an earlier
-    /// one gave up.
+    /// round gave up.
     pub round: u32,
     /// The members that the receiver has to answer for.
     pub part: Part,
@@ -201,7 +201,8 @@ pub struct Header<I> {
     pub origin_rank: Rank,
     /// The receiver's rank, as the sender knows it.
     pub to: Rank,
-    /// The origin does not answer for any sequence below this one any more.
+    /// The origin does not answer for any sequence below this one any more, except for those of
+    /// kept messages.
     pub closed_below: u64,
     /// The origin keeps this message for members that were away. It answers for this sequence, even
     /// if it answers for no sequence around it any more.
@@ -214,13 +215,14 @@ pub struct Header<I> {
     pub order: Option<Order>,
     /// The peers that are meant, for each position of the part in order. Empty if the message is
     /// for whichever peer stands there. All copies of one message, epoch and round have the same
-    /// names.
+    /// name for a position.
     pub names: Vec<I>,
     /// The ranks at which the origin counted the named peers, if it meant the holders of these
     /// ranks and not the peers by name. A name is hearsay: a peer that never stood there is not the
     /// one that is meant.
     pub stood: Option<Stood<I>>,
-    /// The origin's signature over the content. It was verified before the packet came here.
+    /// The origin's signature over the content. The host verifies it before the relay gets the
+    /// packet.
     pub signature: Option<Signature>,
 }
 
@@ -234,8 +236,8 @@ pub struct Stood<I> {
 }
 
 impl<I: Copy> Header<I> {
-    /// The most names in one packet. An origin that means more members issues to the others in
-    /// later rounds.
+    /// The most names in one packet. An origin that means more members issues the message to the
+    /// others in later rounds.
     pub const MAX_NAMES: usize = 2048;
 
     /// Whether no position of the part has a name, or each has one and there are at most

@@ -153,8 +153,8 @@ impl<I: Id> Relay<I> {
     }
 
     /// A link connects this node to the life `boot` of `peer`. Greater boots of that peer that were
-    /// noted before are forgotten; a copy from another node may bring one again. [`Input::PeerUp`]
-    /// follows.
+    /// noted before are forgotten; a copy from another node may bring one again. The host gives
+    /// [`Input::PeerUp`] after this call.
     pub fn meet(&mut self, peer: I, boot: u64) {
         self.parts.receiver.meet(peer, boot);
     }
@@ -202,8 +202,9 @@ impl<I: Id> Relay<I> {
     }
 
     /// Take no new message, neither an own one nor one to deliver. Messages that are kept for
-    /// absent members end now. Other open messages and duties are still served. [`Event::Drained`]
-    /// follows when none is open.
+    /// absent members end now, and so do messages that wait only for lost or draining members.
+    /// Other open messages and duties are still served. [`Event::Drained`] follows when none is
+    /// open.
     pub fn withdraw(&mut self, out: &mut Effects<I>) {
         if !self.draining {
             self.draining = true;

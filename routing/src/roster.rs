@@ -40,8 +40,8 @@ pub struct Roster<I> {
 }
 
 const MAX_ASKERS: usize = 64;
-/// How many fingers must contradict an incomplete roster before it is corrected. A single one may
-/// be a liar.
+/// How many fingers must contradict an incomplete roster before it is corrected: a single one may
+/// be a liar. If this node has one finger only, that one suffices.
 const CONTRADICTIONS: usize = 2;
 
 impl<I: Id> Roster<I> {
@@ -217,8 +217,8 @@ impl<I: Id> Roster<I> {
     /// Handle an answer of the finger `from` that contradicts this roster. The roster itself may be
     /// wrong: from a finger before the tables healed, or from an earlier answer. A peer moves to
     /// the rank that this answer gives it if two fingers contradict its rank here, or the only
-    /// finger does. A peer stays if `finger_at` has it at the same rank. Returns whether a peer has
-    /// moved.
+    /// finger does. A peer stays if it is this node, or if `finger_at` has it at its rank here.
+    /// Returns whether a peer has moved.
     pub(crate) fn on_contradiction(
         &mut self,
         from: I,

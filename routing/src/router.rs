@@ -55,8 +55,9 @@ pub trait Router {
     }
 
     /// How many hops this router needs from `from` to `to`, as far as can be told without knowing
-    /// the dead ranks. The neighbour with the least cost is chosen, and of several destinations the
-    /// one with the least cost comes first.
+    /// the dead ranks. Unless the router has a [`Router::prefer`] of its own, the usable neighbour
+    /// with the least cost is chosen. Of several destinations the one with the least cost comes
+    /// first.
     fn cost(&self, shape: &SiblingTree, from: Rank, to: Rank) -> u32;
 
     /// The neighbour to which the packet goes: a usable one, or [`Step::sender`]. None if the
@@ -148,7 +149,8 @@ impl Step<'_> {
         !self.visited.contains(rank) && !self.dead.contains(rank)
     }
 
-    /// The usable neighbours: children, ring, parent.
+    /// The usable neighbours over these links; in the sibling tree children first, then ring, then
+    /// parent.
     pub fn usable(&self) -> impl Iterator<Item = Rank> {
         let neighbours = self.shape.neighbours(self.here, self.links);
         neighbours.filter(|rank| self.is_usable(*rank))

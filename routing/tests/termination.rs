@@ -36,8 +36,9 @@ fn a_rank_behind_dead_neighbours_costs_few_packets() {
     assert_eq!(network.receipts.len(), 1);
 }
 
-/// The same search, for a broadcast whose custody is always late. A slow step of a search goes
-/// on after it was replaced, so each replacement adds a search of its own.
+/// All neighbours of one member are dead, and a broadcast searches for a route to that member
+/// while custody is often late. A slow step of the search goes on after it was replaced, so each
+/// replacement adds a search of its own. The number of packets must stay bounded nevertheless.
 #[test]
 fn slow_steps_do_not_multiply_a_search() {
     let n = Population::new(64).unwrap();
@@ -69,8 +70,9 @@ fn slow_steps_do_not_multiply_a_search() {
     assert_eq!(network.receipts.len(), 1);
 }
 
-/// Search steps of many messages fill all nodes, and each step waits for room at another node.
-/// Some node must answer that there is no route at present.
+/// Search steps of many messages fill all nodes, so no node has room for a further step. If each
+/// step waited for room at another node, none would end. So some node must answer that there is
+/// no route at present.
 #[test]
 fn steps_that_wait_for_each_others_room_come_to_an_end() {
     for seed in seeds(50) {
@@ -119,8 +121,9 @@ fn a_verdict_ends_with_its_epoch() {
     assert!(network.receipts[&id][0].is_complete());
 }
 
-/// The node that would tell the rest of an old roster has died, so the origin never learns the
-/// names of some members. The receipt comes nevertheless, and says so.
+/// Two thirds of the members die, among them nodes that would tell the origin the rest of the old
+/// roster. So in some worlds the origin never learns the names of some members. The receipt comes
+/// nevertheless, and says so (reason `epoch`).
 #[test]
 fn members_whose_names_nobody_tells_are_given_up() {
     let conditions = Conditions {
@@ -178,8 +181,8 @@ fn a_full_hop_is_not_asked_again_at_once() {
     assert!(spent < 1_000, "{spent} packets in three seconds");
 }
 
-/// Three of four members never existed: a liar has invented them. All nodes search for them,
-/// and the searches cost a share of the other sends.
+/// Three of four members never existed: a liar has invented them. All real nodes search for them,
+/// and a budget, which is mostly a share of the other sends, bounds the searches.
 #[test]
 fn invented_members_cost_little() {
     let spent = |config: Config| {
@@ -212,9 +215,9 @@ fn invented_members_cost_little() {
     );
 }
 
-/// A liar has invented a hundred members of a cluster of seven, and all nodes broadcast without
-/// a deadline. A search takes about ten steps. If these steps earned further searches, as sends
-/// do, the nodes would keep each other busy.
+/// To a cluster of seven nodes a liar has added a hundred invented members, and all nodes
+/// broadcast without a deadline. A search takes about ten steps. If these steps earned further
+/// searches, as other sends do, the nodes would keep each other busy.
 #[test]
 fn the_steps_of_a_search_earn_no_further_search() {
     let mut network = Network::unplaced(107, 7, Conditions::default(), Config::default());
@@ -235,8 +238,8 @@ fn the_steps_of_a_search_earn_no_further_search() {
     assert!(per_second < 540, "{per_second} packets each second");
 }
 
-/// Some members are never found, because they are dead or invented. The members behind them on
-/// the ring get every broadcast nevertheless, in the epoch in which it was published.
+/// Some members are never found, because they are dead or invented. All other members get every
+/// broadcast nevertheless, in the epoch in which it was published.
 #[test]
 fn a_rank_that_nobody_finds_hides_no_others() {
     for seed in seeds(40) {

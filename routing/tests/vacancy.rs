@@ -25,7 +25,7 @@ const PATIENCE_US: u64 = 5_000_000;
 const SLACK_US: u64 = 700_000;
 
 /// While ranks are vacant, messages reach all members that are there. The receipts wait for the
-/// census as long as the patience lasts, and come soon after the census has decided.
+/// next epoch, but no longer than the patience lasts, and come soon after either.
 #[test]
 fn a_vacant_rank_delays_receipts_and_no_delivery() {
     for seed in seeds(100) {
@@ -80,7 +80,7 @@ fn a_vacant_rank_stops_no_publisher() {
         let mut ids = Vec::new();
         for step in 0..300 {
             if step == 150 {
-                // The member is tried once more, and is not waited for longer.
+                // The new epoch tries the dead member once more, and waits for it no longer.
                 let mut turned = members.clone();
                 turned.rotate_left(5);
                 network.place(&turned);

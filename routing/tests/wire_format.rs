@@ -53,7 +53,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// Ordered, disjoint spans between every other cut.
+/// Ordered, disjoint spans: from the first cut to the second, from the third to the fourth, etc.
 fn between(cuts: BTreeSet<u32>) -> Vec<Span> {
     let cuts: Vec<u32> = cuts.into_iter().collect();
     let pairs = cuts.chunks_exact(2);
@@ -531,7 +531,8 @@ fn names_that_do_not_fit_their_part_are_refused() {
     }
 }
 
-/// Each message of a packet has a sequence, and has a number in the order.
+/// In a packet with an order the messages have consecutive numbers from the order's number on.
+/// All of them, and the number after the last, must fit into 64 bits.
 #[test]
 fn numbers_without_an_end_are_refused() {
     for (first, count, fits) in [

@@ -33,7 +33,7 @@ pub struct Trial {
     pub nodes: usize,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// The shape of the tree; if none, any shape of any depth, chains among them.
+    /// The shape of the tree; if none, one that the seed draws, chains among them.
     pub shape: Option<TreeShape>,
     /// Garbage messages per process at the start.
     pub garbage: usize,
@@ -42,9 +42,9 @@ pub struct Trial {
     pub census_phases: u64,
     /// The rules of the processes.
     pub rules: Rules,
-    /// The limits of their back-off.
+    /// The limits of the processes' back-off.
     pub limits: BackoffLimits,
-    /// How many turns lie between visits to one level of fingers; 0 for no visits.
+    /// How many turns lie between two visits, each to the next level of fingers; 0 for no visits.
     pub visit_period: u32,
     /// The phase after which the run is given up.
     pub phase_limit: u64,
@@ -58,14 +58,14 @@ pub struct Trial {
 /// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// The first phase after which ring and graph stood to the end.
+    /// The first phase after which ring and graph stood to the end; none if the run was given up.
     pub phases: Option<u64>,
-    /// The depth of the tree. The `Info` of its last leaf climbs this far.
+    /// The depth of the tree. An `Info` climbs at most this far.
     pub depth: u32,
-    /// How many messages a process received in a phase once ring and graph stood, on average over
-    /// the last of the longest waits.
+    /// How many messages a member received per phase while ring and graph stood: the average over
+    /// all members and the last of three longest waits.
     pub quiet_traffic: f64,
-    /// How many of these were UP or DN messages, on the same average.
+    /// How many UP and DN messages a member received per phase, over the same members and time.
     pub quiet_introductions: f64,
 }
 
@@ -142,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// Run until ring and graph have stood for three of the longest waits.
+    /// Run until ring and graph have stood for three of the longest waits, or the run is given up.
     fn watch<S: Stamp>(
         self,
         mut arena: Arena<S>,

@@ -14,7 +14,7 @@ use super::member::Member;
 pub struct Trial {
     /// The number of nodes.
     pub nodes: usize,
-    /// The procedure by which they make their ring.
+    /// The procedure by which the nodes make their ring.
     pub procedure: Procedure,
     /// The seed by which the nodes choose which peers to ask.
     pub seed: u64,
@@ -30,7 +30,7 @@ pub struct Found {
     pub cycles: usize,
     /// Whether no node can link any more although one lacks a neighbour.
     pub is_stuck: bool,
-    /// The rounds until the random linking ended. The corrected procedure has no such stage.
+    /// The rounds until the random linking ended. Only [FC] as written has such a stage.
     pub link_rounds: u64,
     /// The further rounds until there was one ring, if there ever was.
     pub ring_rounds: Option<u64>,
@@ -108,7 +108,7 @@ impl Trial {
     /// Run any other procedure, stage by stage.
     fn stage_by_stage(&self, simulation: &mut Simulation) -> Found {
         let mut found = Found {
-            // The corrected procedure links no nodes at random, so each node is a cycle.
+            // The corrected procedure links no nodes at random: each node is a cycle at first.
             cycles: match self.procedure {
                 Procedure::Corrected => self.nodes,
                 _ => simulation.cycles(),

@@ -23,12 +23,14 @@ pub struct Convergence {
     pub ring_phases: Option<u64>,
     /// The phase at whose end the binomial graph stood first.
     pub bmg_phases: Option<u64>,
-    /// The first phase at whose end no letter was under way, if ring and graph stood then.
+    /// The first phase, from the one in `bmg_phases` on, at whose end no letter was under way, if
+    /// ring and graph stood then.
     pub silent_phases: Option<u64>,
 }
 
-/// Run phases until ring and graph stand and no letter is left, at most `limit`. `progress` is
-/// called in every phase.
+/// Run phases until the graph has stood and no letter is under way, for at most `limit` phases.
+/// `progress` is called at the start and after each phase: with its number, and with the number of
+/// letters under way.
 pub fn converge<S: Stamp>(
     arena: &mut Arena<S>,
     scheduler: &mut impl Scheduler<S>,

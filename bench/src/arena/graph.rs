@@ -14,7 +14,8 @@ use super::member::Member;
 pub struct Found {
     /// The round at whose end every node had its way to the right root.
     pub claim_rounds: Option<u64>,
-    /// The round at whose end the root knew that every node had its way.
+    /// The round at whose end the root began the tree: it knew that every node had its way, or had
+    /// waited long enough.
     pub echo_rounds: Option<u64>,
     /// The round at whose end all nodes had joined the tree.
     pub tree_rounds: Option<u64>,
@@ -120,7 +121,8 @@ struct Simulation {
     received: u64,
 }
 
-/// Run until all nodes are in the tree, for at most `round_limit` rounds.
+/// Run until all nodes are in the tree, or neither messages nor ticks lead on, for at most
+/// `round_limit` rounds.
 pub fn run(lists: &[Vec<u32>], facts: &Facts, round_limit: u64) -> Found {
     let mut simulation = Simulation::new(lists, facts.chosen);
     let (mut claim_rounds, mut echo_rounds, mut tree_rounds) = (None, None, None);
@@ -226,7 +228,7 @@ impl Simulation {
         }
     }
 
-    /// Whether every node has its way to the right root.
+    /// Whether every node has its way to the right root, along the breadth-first tree.
     fn has_claims(&self, facts: &Facts) -> bool {
         let mut nodes = self.nodes.iter().zip(&facts.parents).enumerate();
         nodes.all(|(me, (node, parent))| {

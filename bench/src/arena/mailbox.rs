@@ -36,7 +36,7 @@ struct Channel {
     key: (Member, Member),
     head: u32,
     tail: u32,
-    /// The next non-empty channel to the same receiver.
+    /// The next non-empty channel to the same receiver; of a free place, the next free place.
     next: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Mailbox<K> {
     free_channel: u32,
     /// The map is never walked, so its order has no effect.
     places: HashMap<(Member, Member), u32, BuildHasherDefault<Mix>>,
-    /// For each receiver the channel that was served last. The next one in the circle is due.
+    /// For each receiver the last channel of its circle. The channel behind this one is due.
     last: Vec<u32>,
     count: usize,
 }

@@ -1,5 +1,5 @@
 //! One fault in a quiet legitimate system: a single wrong variable, or a single garbage message.
-//! All back-offs have grown to their maximum before, so only the fault wakes processes.
+//! All back-offs have grown to their maximum before, so only the fault makes processes act earlier.
 
 use binomesh_overlay::Population;
 use binomesh_overlay::backoff::{Backoff, BackoffLimits};

@@ -1,7 +1,7 @@
 //! Deployment trees of many shapes, flat in memory.
 //!
 //! Processes are numbered in preorder, so the ring that [BMG09] Alg. 1 builds is 0, 1, 2, … Neither
-//! algorithm compares identifiers, so these numbers favour none of them.
+//! Algorithm 1 nor Algorithm 2 compares identifiers, so this numbering helps neither.
 
 use binomesh_overlay::ring::Family;
 use clap::ValueEnum;
@@ -39,7 +39,7 @@ pub struct Randomness {
     pub seed: u64,
     /// The most edges between the root and a leaf.
     pub depth: u32,
-    /// The most children of a process.
+    /// The most children of a process. If depth and degree leave too little room, some have more.
     pub degree: u32,
 }
 
@@ -81,7 +81,7 @@ impl Tree {
             next[child] = first[parent];
             first[parent] = child as u32;
         };
-        // Each child is put before the earlier ones.
+        // Each child becomes the first child of its parent.
         if is_reversed {
             (1..nodes).for_each(&mut link);
         } else {
@@ -256,8 +256,8 @@ fn random_place(open: &[usize], random: &mut ChaCha8Rng) -> Option<usize> {
     (!open.is_empty()).then(|| random.random_range(0..open.len()))
 }
 
-/// The sizes of the levels below the root. Each is at least that of the level above, and as nearly
-/// as possible by the same factor.
+/// The sizes of the levels below the root. Each level is at least as large as the one above, and
+/// larger by as nearly as possible the same factor.
 fn level_sizes(nodes: usize, depth: u32) -> Vec<usize> {
     let depth = (depth as usize).max(1).min(nodes - 1);
     if depth == 0 {

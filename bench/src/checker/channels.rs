@@ -38,9 +38,9 @@ pub enum Carriage {
 /// A message under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter<M> {
-    /// The process that gets it.
+    /// The process that gets the letter.
     pub to: Peer,
-    /// The process that sent it.
+    /// The process that sent the letter.
     pub from: Peer,
     /// The content of the letter.
     pub message: M,
@@ -61,8 +61,8 @@ impl<M: Slotted + Copy + Ord> Channels<M> {
         }
     }
 
-    /// Put a letter under way. With queues, equal states must look equal, so the letters are kept
-    /// by channel, in order within each.
+    /// Put a letter under way, unless its queue is full. Equal states must look equal, so with
+    /// queues the letters are kept by channel, in order within each.
     pub fn push(&mut self, letter: Letter<M>, carriage: Carriage) {
         let channel = (letter.to, letter.from);
         match carriage {

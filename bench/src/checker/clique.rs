@@ -34,7 +34,7 @@ pub struct State {
     nodes: Vec<Option<Clique<Peer>>>,
     /// The end of each node's part, once it has ended.
     ends: Vec<Option<End>>,
-    /// The messages under way, in order, so that equal states look equal.
+    /// The messages under way, sorted, so that equal states look equal.
     letters: Vec<Letter<Message<Peer>>>,
     has_failed: bool,
 }
@@ -75,7 +75,7 @@ const EXACTNESS: &str = "exactness";
 const ENDING: &str = "ending";
 
 impl World {
-    /// A world of this many nodes. The search stops after `state_limit` states.
+    /// A world of this many nodes. The search stops when `state_limit` states are judged.
     pub const fn new(
         nodes: usize,
         procedure: Procedure,
@@ -107,7 +107,8 @@ impl World {
         state.letters.sort_unstable();
     }
 
-    /// The seeds with which node `me` chooses each of the peers that it may ask.
+    /// One seed for each peer that node `me` may ask: with this seed the node chooses that peer.
+    /// With the sorted procedure, a single seed.
     fn seeds(&self, me: Peer, peers: &Peers<Peer>) -> Vec<u64> {
         let mut seen = BTreeSet::new();
         let choices = match self.procedure {
@@ -156,8 +157,8 @@ impl World {
             )
     }
 
-    /// Whether the part of `me` has ended, or has a next step when its answer does not come. A node
-    /// stops waiting a few times at most, so it ends.
+    /// Whether `me` has crashed, or its part has ended, or it takes a next step when its answer
+    /// does not come. A node stops waiting a few times at most, so its part ends.
     fn goes_on(state: &State, me: Peer) -> bool {
         let is_through = state.nodes[me.index()].is_none() || state.ends[me.index()].is_some();
         let mut after = state.clone();

@@ -1,5 +1,6 @@
 //! One decision of a few members, searched whole: the shipped voting of collective operations
-//! ([`voting`], [`lives`]), with every order of messages.
+//! ([`voting`](binomesh_routing::collective::voting),
+//! [`lives`](binomesh_routing::collective::lives)), with every order of messages.
 //!
 //! A message stays under way for ever, and its receivers may receive it at any time. So messages
 //! are reordered and repeated, and are lost if no member receives them. A member without further
@@ -8,7 +9,7 @@
 //!
 //! One property, *agreement*: all decisions that members learn, in any of their lives, are equal.
 //!
-//! Not here: arrivals and proposals made of them, as each member proposes itself. Back-off and
+//! Not here: arrivals and proposals made of them, as each member proposes its number. Back-off and
 //! repeated questions change nothing, since a member may be as slow as it likes here. Outcomes are
 //! not sent, as each is what a proposer learnt. Members that know the outcome still answer here,
 //! which only adds possibilities.
@@ -30,11 +31,11 @@ use member::{Member, Message, Out};
 pub struct Setting {
     /// How many members are listed.
     pub members: usize,
-    /// How many ballots are begun in all lives together.
+    /// The most ballots that are begun, in all lives together.
     pub ballots: u8,
-    /// How many members are started again with their record.
+    /// The most times that a member is started again with its record.
     pub restarts: u8,
-    /// How many members are started again without their record.
+    /// The most times that a member is started again without its record.
     pub losses: u8,
     /// The flaw that is built into the members.
     pub flaw: Flaw,
@@ -60,9 +61,9 @@ pub enum Flaw {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     members: Vec<Member>,
-    /// The messages that were sent, in order, each once.
+    /// The messages that were sent and still matter, sorted, each once.
     sent: Vec<Message>,
-    /// The decisions that were learnt, in order, each once.
+    /// The decisions that were learnt, sorted, each once.
     learnt: Vec<u8>,
     ballots: u8,
     restarts: u8,
@@ -92,7 +93,7 @@ pub struct World {
 const AGREEMENT: &str = "agreement";
 
 impl World {
-    /// A world with this setting. The search stops after `state_limit` states.
+    /// A world with this setting. The search stops when `state_limit` states are judged.
     pub const fn new(setting: Setting, state_limit: usize) -> Self {
         Self {
             setting,
@@ -104,7 +105,8 @@ impl World {
         (0..self.setting.members).map(Peer::at)
     }
 
-    /// Whether a message can still change a state.
+    /// Whether a message must stay under way: it can still change a member, now or after a restart.
+    /// A question for promises that its proposer does not count any more need not stay.
     fn matters(&self, state: &State, message: &Message) -> bool {
         let changes = |me: Peer| {
             let member = &state.members[me.index()];

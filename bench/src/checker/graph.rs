@@ -28,8 +28,8 @@ pub struct State {
     nodes: Vec<Option<Spanning<Peer>>>,
     /// The parent of each node that has joined the tree; none at the root.
     ends: Vec<Option<Option<Peer>>>,
-    /// The messages under way, in order; those from one sender to one receiver in the order of
-    /// sending.
+    /// The messages under way, sorted by receiver and sender; those from one sender to one receiver
+    /// in the order of sending.
     letters: Vec<Letter<Word>>,
     has_failed: bool,
     has_crashed: bool,
@@ -49,7 +49,7 @@ enum Word {
 pub enum Step {
     /// The oldest letter to the first node from the second one arrives.
     Arrive(Peer, Peer),
-    /// That letter is lost: a fault.
+    /// The oldest letter to the first node from the second one is lost: a fault.
     Lose(Peer, Peer),
     /// This node crashes: a fault.
     Crash(Peer),
@@ -69,7 +69,7 @@ pub struct World {
 const ONE_ROOT: &str = "one root";
 const NO_CIRCLE: &str = "no circle";
 const ENDING: &str = "ending";
-/// How many ticks suffice for worlds of this size.
+/// How many ticks suffice for the small graphs that are searched.
 const ROUNDS: usize = 10;
 
 /// The lists of all connected graphs of this many nodes.
@@ -105,7 +105,7 @@ pub fn connected(nodes: usize) -> Vec<Vec<Vec<Peer>>> {
 }
 
 impl World {
-    /// The graph of these lists. The search stops after `state_limit` states.
+    /// The graph of these lists. The search stops when `state_limit` states are judged.
     pub const fn new(lists: Vec<Vec<Peer>>, faults: Faults, state_limit: usize) -> Self {
         Self {
             lists,

@@ -93,7 +93,8 @@ impl<P: Protocol> World<P> {
         self.rounds_max.load(Ordering::Relaxed)
     }
 
-    /// Whether all tables are right and no message under way would harm them.
+    /// Whether all tables are right, and every message under way is one that a legitimate
+    /// configuration may have.
     pub fn is_legitimate(&self, state: &StateOf<P>) -> bool {
         let letters = state.channels.letters();
         letters
@@ -183,7 +184,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Every combination of the members' states.
+    /// Every combination of states in which the members may start.
     fn tables(&self) -> Vec<Vec<P::Node>> {
         let mut all = vec![Vec::new()];
         for index in 0..self.protocol.members() {
@@ -225,7 +226,7 @@ impl<P: Protocol> Model for World<P> {
             Garbage::Sampled { seed } => {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
                 for nodes in &tables {
-                    // About 8 letters at most: more letters make states broader, but not deeper.
+                    // 4 letters on average: more letters make states broader, but not deeper.
                     let share = random.random_range(0.0..8.0 / garbage.len().max(8) as f64);
                     let mut some = garbage.clone();
                     some.retain(|_| random.random_bool(share));

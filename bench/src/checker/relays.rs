@@ -43,10 +43,10 @@ pub enum Full {
     Blocks,
 }
 
-/// A message that is published at the start.
+/// A message to publish, at the start or at any time.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// The node that publishes it.
+    /// The node that publishes the message.
     pub from: Id,
     /// The message to publish.
     pub publish: Publish<Id>,
@@ -81,7 +81,7 @@ pub struct Relays {
     pub at_any_time: bool,
     /// How many messages an inbox holds.
     pub capacity: usize,
-    /// What happens to messages beyond that.
+    /// What happens to messages to a full inbox.
     pub full: Full,
     /// Whether answers and questions are handled as soon as they are sent, in their order, so that
     /// only copies wait in inboxes.
@@ -112,7 +112,7 @@ pub const HANDLERS: [&str; 8] = [
 pub struct State {
     relays: Vec<Arc<Relay<Id>>>,
     inboxes: Vec<VecDeque<(Id, Message<Id>)>>,
-    /// Answers that are handled at once: sender, receiver and message.
+    /// Answers and questions that are handled at once: sender, receiver and message.
     answers: VecDeque<(Id, Id, Message<Id>)>,
     /// For each blocked sender, the messages that it could not send.
     stuck: Vec<VecDeque<(Id, Message<Id>)>>,
@@ -149,7 +149,8 @@ pub const DELIVERY: &str = "delivery";
 pub const PROGRESS: &str = "progress";
 /// The name of the property that no node gets a message twice.
 pub const ONCE: &str = "once";
-/// The name of the property that each node that a receipt calls reached has the message.
+/// The name of the property that a message whose receipt is complete has come to all nodes that it
+/// is for, and to no other.
 pub const TRUTH: &str = "truth";
 
 impl fmt::Display for Step {
@@ -165,9 +166,9 @@ impl fmt::Display for Step {
 }
 
 impl Relays {
-    /// A world without failures, in which inboxes hold four messages, as the node's own channels
-    /// do. There is no clock, so custody is not delayed, and the bytes of copies under way are not
-    /// counted.
+    /// A world without failures, in which inboxes hold four messages, as a channel of the node
+    /// does. Messages take no time here, so custody is not delayed, and the bytes of copies under
+    /// way are not counted.
     pub const fn new(nodes: u32, config: Config, posts: Vec<Post>) -> Self {
         let config = Config {
             custody_delay: Duration::ZERO,
@@ -203,7 +204,7 @@ impl Relays {
         };
         let config = Config {
             max_duties: 1,
-            // So copies are counted, and take no time.
+            // At this rate copies are counted, and take no time.
             custody_bytes_per_second: u32::MAX,
             peer_window: 1,
             ..world.config
@@ -254,7 +255,7 @@ impl Relays {
         }
     }
 
-    /// Whether all nodes that a receipt calls reached have the message.
+    /// Whether each message whose receipt is complete has come to exactly the nodes that it is for.
     fn is_true(&self, state: &State) -> bool {
         let said = self.posts.iter().zip(&state.receipts).zip(&state.delivered);
         let mut complete = said.filter(|((_, receipt), _)| **receipt == Some(true));

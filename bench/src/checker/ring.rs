@@ -18,8 +18,8 @@ pub struct RingOn {
 }
 
 impl RingOn {
-    /// Every ordered tree of `nodes` processes with a stranger at every place,
-    /// or with none.
+    /// Every ordered tree of `nodes` processes: once with a stranger at each place, or once without
+    /// a stranger.
     pub fn all(nodes: usize, has_stranger: bool, planted: Planted) -> Vec<Self> {
         let mut depths = vec![vec![0_usize]];
         for _ in 1..nodes {
@@ -82,7 +82,8 @@ impl RingOn {
         )
     }
 
-    /// The letters that [BMG09] definition A.3 (property C) allows in channels.
+    /// The letters that [BMG09] definition A.3 (property C) allows in channels, and the letter of
+    /// the stranger.
     fn legitimate_letters(&self) -> Vec<Letter<Message<Peer>>> {
         let mut letters = Vec::new();
         let mut allow = |from: Peer, to: Peer, message| letters.push(Letter { to, from, message });

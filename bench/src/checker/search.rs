@@ -13,7 +13,8 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// No state is judged yet. At most `limit` will be.
+    /// No state is judged yet. About `limit` will be: threads that count at the same moment may
+    /// exceed the limit by their number less one.
     pub const fn up_to(limit: usize) -> Self {
         Self {
             limit,
@@ -76,7 +77,7 @@ pub trait Searched:
 pub struct Found<F = ()> {
     /// How many different states were judged.
     pub states: usize,
-    /// The most steps from a starting state.
+    /// The most states on a way that was searched, its starting state included.
     pub depth: usize,
     /// Whether every reachable state was judged.
     pub is_exhaustive: bool,
@@ -105,7 +106,8 @@ fn found<W: Searched>(checker: &impl Checker<W>) -> Found<W::Facts> {
         world.judged().is_full(),
         world.facts(),
     );
-    // The path to a failure is walked again, from the first state on.
+    // The path to a failure is walked again, from the first state on. With a full count no state
+    // would have steps.
     world.judged().count.store(0, Ordering::Relaxed);
     let counterexample = W::PROPERTIES.iter().find_map(|property| {
         let path = checker.discovery(property)?;

@@ -1,5 +1,5 @@
-//! `binomesh-bench blocks`: blocks to all members, one after another, where what a member
-//! can send is the limit; whole peers in virtual time.
+//! `binomesh-bench blocks`: blocks to all members, one after another, where the uplinks of members
+//! are the limit; whole peers in virtual time.
 
 use std::time::Duration;
 

@@ -123,7 +123,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 pub struct Row {
     /// The number of seeds that ran.
     pub seeds: u64,
-    /// The first of these seeds.
+    /// The first seed, unless scenarios were given.
     pub first_seed: u64,
     /// The most nodes that a seed deployed.
     pub nodes: u32,
@@ -139,7 +139,7 @@ pub struct Row {
     pub failures: u64,
     /// The first seed that broke a promise.
     pub first_failing_seed: Option<u64>,
-    /// The first promise that this seed broke.
+    /// The first promise that the first failing seed broke.
     pub first_violation: Option<String>,
     /// All faults of all seeds.
     pub faults: u64,

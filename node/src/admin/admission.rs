@@ -32,7 +32,8 @@ const TOKEN_LEAST: usize = 16;
 /// The most characters of a token.
 const TOKEN_MOST: usize = 4096;
 
-/// Why no client can be admitted. No metrics are served then.
+/// Why no client can be admitted by these settings. A metrics port is not opened then, and one
+/// that is open already keeps its former rules.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
     /// The node's own certificate cannot be used.
@@ -59,7 +60,7 @@ pub enum TokenProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Unreadable(#[from] io::Error),
-    /// Every user of the host can read the file.
+    /// The mode of the file gives every user of the host some access.
     #[error(
         "has mode {0:04o}, so every user may read the token; write a new token, and chmod 640 the file"
     )]
@@ -123,7 +124,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The rules that the settings ask for; `None` if metrics are plain. Reads the credentials.
+    /// The rules that the settings ask for; `None` if there is no metrics port, or one without TLS.
+    /// Otherwise the credentials are read.
     pub fn load(config: &NodeConfig) -> Result<Option<Self>, AdmissionError> {
         match config.metrics.is_some() && config.has_guarded_metrics() {
             true => Self::of(config, &Credentials::load(config)?),

@@ -1,5 +1,5 @@
-//! The gate of a metrics port that is open to other hosts: TLS first, then the token if there is
-//! one. Refused clients are counted by reason, and each reason is logged once.
+//! The gate of a metrics port with TLS: the handshake first, then the token if one is set. Refused
+//! clients are counted by reason, and each reason is logged once until the rules are replaced.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::recorder::{SharedRecorder, recording};
 pub(super) struct Gate {
     now: RwLock<Admission>,
     recorder: SharedRecorder,
-    /// The reasons that were logged since the credentials were last read.
+    /// The reasons that were logged since the rules were last replaced.
     logged: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -49,7 +49,7 @@ impl Gate {
         now.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replace the rules.
+    /// Replace the rules, and tell the connections that the former rules admitted to end.
     pub(super) fn renew(&self, admission: Admission) {
         let now = self.now.write();
         let mut now = now.unwrap_or_else(PoisonError::into_inner);

@@ -141,7 +141,7 @@ pub(super) struct ReplyQuery {
     id: String,
 }
 
-/// Answer a message that asks for it.
+/// Answer a message that asks for an answer.
 pub(super) async fn reply(
     State(door): State<Door>,
     query: Parameters<ReplyQuery>,

@@ -1,5 +1,5 @@
-//! The port of metrics. It is bound before the node starts, since the node tells its address to
-//! other nodes.
+//! The port of metrics. It is bound before the node starts, since the node tells the port's address
+//! to other nodes.
 
 use std::net::SocketAddr;
 
@@ -18,8 +18,8 @@ pub struct MetricsPort {
 }
 
 impl MetricsPort {
-    /// Bind the port that `config` names, if it names one, and note the address there: port 0 takes
-    /// a free one.
+    /// Bind the port that `config` names, if it names one, and write the bound address to `config`:
+    /// port 0 stands for any free port.
     pub async fn bind(config: &mut NodeConfig) -> Result<Option<Self>, AdminError> {
         config.check_metrics()?;
         let Some(address) = config.metrics else {

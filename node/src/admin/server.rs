@@ -1,9 +1,9 @@
 //! Serves HTTP over a limited number of connections.
 //!
-//! An idle connection, one without a request, makes room for a new one: the oldest of the client
-//! that has most of them goes first. After a while it is closed in any case. A connection whose
-//! request still runs, such as an open subscription, makes no room: if there are only such
-//! connections, new ones wait.
+//! An idle connection, one without a request, makes room for a new one: of the clients with an idle
+//! connection, the one with the most connections loses its oldest idle one. After a while an idle
+//! connection is closed in any case. A connection whose request still runs, such as an open
+//! subscription, makes no room: if there are only such connections, new ones wait.
 //!
 //! Behind a [`Gate`] a connection begins with TLS, within the same bounds: until the handshake has
 //! ended it counts as idle.
@@ -29,14 +29,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
 
-/// How long a connection may go without a whole request head. A guess: scrapers that come every 15
-/// s connect again each time. With more, idle clients hold connections longer.
+/// How long a connection may go without a whole request head, and how long a TLS handshake may
+/// take. A guess: scrapers that come every 15 s connect again each time. With more, idle clients
+/// hold connections longer.
 const IDLE: Duration = Duration::from_secs(10);
 /// How long a connection over TLS may last. This bounds the use of a certificate that expires or is
 /// revoked meanwhile, except for an answer that is under way.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long after [`LIFE`] an answer that is under way may still last. A guess: longer than
-/// scrapers usually wait for one. Without this, a client that does not read would stay for ever.
+/// How long an answer that is under way may still last after [`LIFE`], or once newer rules of
+/// admission are in force. A guess: longer than scrapers usually wait for an answer. Without this
+/// bound, a client that does not read would stay for ever.
 const LAST: Duration = Duration::from_secs(10);
 /// The most bytes of a request head, and the most that are read ahead of a body.
 const HEAD_BYTES: usize = 64 << 10;
@@ -161,8 +163,9 @@ impl Connection {
         }
     }
 
-    /// Serve until the client ends the connection or its permit goes to another. Once `over` is
-    /// cancelled or the server stops, only the request that runs is finished.
+    /// Serve until the client ends the connection, sends no request head for [`IDLE`], or the
+    /// permit goes to another connection. Once `over` is cancelled or the server stops, only the
+    /// request that runs is finished.
     async fn run<T>(self, io: T, over: CancellationToken)
     where
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -359,7 +362,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         to_its_end(bed.connect().await).await;
         assert!(began.elapsed() >= IDLE);
-        // This also holds after a request.
+        // A connection that sends nothing after a request ends, too.
         to_its_end(bed.ask("/short").await).await;
         assert!(began.elapsed() >= 2 * IDLE);
     }

@@ -49,8 +49,8 @@ fn target() -> TargetGroup {
 /// A message that the scripted loop was asked to send.
 type Request = (Vec<String>, String, Vec<u8>, Option<Duration>);
 
-/// An admin API in front of a scripted loop: it reports `report`, refuses
-/// payloads that name a refusal, and delivers the others to its subscribers.
+/// An admin API in front of a scripted loop, which reports `report` and delivers all payloads to
+/// its subscribers. To a payload that names a refusal the loop answers with that refusal.
 async fn fixture(report: NodeReport) -> (Fixture, mpsc::UnboundedReceiver<Request>) {
     let (asked, asking) = mpsc::unbounded_channel();
     let (dir, node) = with_loop(move |context| {

@@ -1,4 +1,5 @@
-//! The values of labels, each with its meaning. A test compares those of a live node with them.
+//! The values of labels, each with its meaning. A test compares the labels of a live node with
+//! these values.
 
 /// A value and its meaning.
 type Value = (&'static str, &'static str);
@@ -177,7 +178,7 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     ),
 ];
 
-/// Why the relay refuses a packet: see
+/// Why the relay refuses a packet or a question: see
 /// [`CustodyRefusal`](binomesh_routing::packet::CustodyRefusal).
 pub(super) const RELAY_REFUSALS: [Value; 13] = [
     (

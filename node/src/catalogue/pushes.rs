@@ -5,20 +5,21 @@ use metrics::Counter;
 
 use super as catalogue;
 
-/// The counters of pushes of one node. Each task that pushes or receives increments the same ones.
+/// The counters of pushes of one node, which all of its tasks that push or receive increment.
 #[derive(Debug)]
 pub(crate) struct PushCounts {
-    /// Pushes that all members have.
+    /// Pushes that all members have stored, while no host of the inventory was absent.
     pub(crate) complete: Counter,
-    /// Pushes that some members do not have.
+    /// Pushes that came to their end, but some members have not stored them, or hosts of the
+    /// inventory were absent.
     pub(crate) incomplete: Counter,
     /// Pushes that did not come to their end.
     pub(crate) failed: Counter,
-    /// Bytes of what this node pushes.
+    /// Bytes of what this node has pushed, each once for all receivers.
     pub(crate) bytes_sent: Counter,
-    /// Bytes of what others push.
+    /// Bytes of what others push that this node took.
     pub(crate) bytes_received: Counter,
-    /// Files that are here, whole.
+    /// Files that came here whole and checked. Streams that an application reads do not count.
     pub(crate) files_stored: Counter,
     /// Files that were refused here, or given up before they were whole.
     pub(crate) files_failed: Counter,

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! A process with the secret can be any node of the job, and nothing revokes it. Each job id has an
-//! authority and a trust domain of its own, so a job with the same secret and another id is a
-//! stranger.
+//! authority of its own, so a job with the same secret and another id is a stranger.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -31,7 +30,8 @@ const NEW_BYTES: usize = 32;
 const LEAST_BYTES: usize = 16;
 /// The most digits of a secret. A guess: more than any secret has.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The most bytes that are read of a file: these digits, and the end of a line.
+/// The most bytes that are read of a file: twice the most digits, so there is room for the end of a
+/// line, and too long a secret shows.
 const FILE_BYTES_MAX: u64 = 2 * TEXT_BYTES_MAX as u64;
 /// The fewest different bytes of a secret. Of 16 random bytes hardly ever fewer than 8 differ;
 /// words, patterns and rows of zeros have fewer.
@@ -57,10 +57,10 @@ pub enum SecretError {
     /// The path leads to a folder, not to a file.
     #[error("is a folder, not a file")]
     Folder,
-    /// Other users could read the file.
+    /// The mode of the file gives other users some access.
     #[error("has mode {0:04o}, so other users may read the secret")]
     Shared(u32),
-    /// The text is too weak for a secret.
+    /// The text is not in the form of a secret, or is too weak for one.
     #[error("holds {0}")]
     Weak(&'static str),
     /// The secret was given where the name of its file belongs.
@@ -213,8 +213,8 @@ fn private_text(path: &Path) -> Result<Zeroizing<String>, SecretError> {
     Ok(text)
 }
 
-/// The trust domain of a job id. Characters that no domain has become dashes, so two ids may have
-/// one domain; they still have different authorities.
+/// The trust domain of a job id, in small letters. A dash replaces each character that a domain
+/// cannot have, so two ids may have one domain; their authorities differ all the same.
 fn trust_domain(job_id: &str) -> String {
     let plain = |letter: char| match letter.to_ascii_lowercase() {
         letter @ ('a'..='z' | '0'..='9' | '.' | '_') => letter,

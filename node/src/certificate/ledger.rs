@@ -74,7 +74,8 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Revoke every certificate of a node or a monitor.
+    /// Mark every certificate of a node or a monitor as revoked, for the next
+    /// [`Ledger::revocation_list`].
     pub fn revoke(&self, role: Role, name: &str) -> Result<(), CertificateError> {
         let mut found = false;
         for (pem, entry) in self.all("issued")? {

@@ -109,7 +109,7 @@ fn saved(issued: &Issued, name: &str) -> (tempfile::TempDir, NodeConfig) {
     let dir = tempfile::tempdir().unwrap();
     issued.save(dir.path(), false).unwrap();
     let config = NodeConfig::new(name, dir.path(), dir.path());
-    // The folder only has to outlive the test's load.
+    // The caller keeps the folder until the credentials are loaded.
     (dir, config)
 }
 
@@ -176,8 +176,8 @@ fn a_node_that_is_revoked_is_told_so_at_its_start() {
     }
 }
 
-/// An authority as they were made before names contained keys: all authorities of one trust domain
-/// have one name.
+/// An authority as earlier versions made it, whose name contains no hash of its key: all such
+/// authorities of one trust domain have one name.
 fn namesake() -> Authority {
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     let validity = Validity::days(10);
@@ -210,7 +210,8 @@ fn two_authorities_of_a_cluster_have_two_names() {
     assert_ne!(subject(&authority()), subject(&authority()));
 }
 
-/// This holds for authorities with one name or two, in any order of the files.
+/// The two authorities have one name or two. Authorities and lists stand in any order in their
+/// files.
 #[test]
 fn a_list_revokes_under_its_own_authority_alone() {
     for make in [namesake, authority] {

@@ -293,8 +293,8 @@ pub(super) struct RunFlags {
     pub(super) command: Vec<OsString>,
 }
 
-/// Settings that flags override. Each field has the name and the type of its setting, so a
-/// flag for another one is a field more here.
+/// Settings that flags override. Each field has the name and the type of its setting, so one more
+/// field here is a flag for one more setting.
 #[derive(Debug, Clone, Args, Serialize)]
 pub(super) struct SettingFlags {
     /// The name of the node.
@@ -469,7 +469,8 @@ pub(super) struct PushFlags {
     #[arg(long)]
     pub(super) replace: bool,
     /// The order in which the file goes to the nodes. With auto the order follows from the length
-    /// and the number of nodes: `circulant`, except for short files and above 1,024 nodes.
+    /// and the number of nodes: `circulant`, except for short files, for two nodes and above 1,024
+    /// nodes.
     #[arg(long, default_value_t = Strategy::Auto, value_parser = strategies())]
     pub(super) strategy: Strategy,
     /// The time that a node may take for each step, until the push continues without this node. The
@@ -683,7 +684,7 @@ mod tests {
         }
     }
 
-    /// The commands in a document's `sh` blocks, split into words. Each shell variable becomes `a`.
+    /// The commands in a document's `sh` blocks, split into words. Each `$host` becomes `a`.
     fn commands(text: &str) -> Vec<Vec<String>> {
         let mut inside = false;
         let mut found = Vec::new();

@@ -24,16 +24,17 @@ use crate::topic;
 
 /// The time that a node has to answer a question about itself.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Where one answer is enough, the time after which the next node is asked as well.
+/// When one node that answers is looked for, the time after which the next is asked as well.
 const STAGGER: Duration = Duration::from_millis(20);
 /// The admin socket of a host that runs one node.
 const USUAL_SOCKET: &str = "/run/binomesh/admin.sock";
 /// The most nodes that are asked at once.
 const AT_ONCE: usize = 256;
-/// How much longer than its deadline a receipt is awaited.
+/// How much longer than its deadline a receipt, or the end of a node that leaves, is awaited.
 const LATE: Duration = Duration::from_secs(10);
 
-/// The clients of the nodes that the flags name: one node, or all of a cluster.
+/// The clients of the nodes that [`whom`] finds, each with a name to show: one node, or all nodes
+/// of a cluster.
 pub(super) fn clients(target: &Target) -> Result<Vec<(String, Client)>, Failure> {
     let dir = match whom(target, |name| std::env::var(name).ok())? {
         Whom::Node(endpoint) => {
@@ -153,8 +154,8 @@ pub(super) async fn bounded<T>(
     }
 }
 
-/// The answers of these nodes, in the nodes' order. All nodes are asked at once, since some may
-/// hang.
+/// The answers of these nodes, in the nodes' order. Up to [`AT_ONCE`] nodes are asked at once,
+/// since some may hang.
 pub(super) fn answers<T, A>(
     clients: Vec<(String, Client)>,
     ask: impl Fn(Client) -> A,
@@ -276,8 +277,8 @@ struct Topology {
     nodes: Vec<NodeReport>,
 }
 
-/// Print the tables of the nodes. Dead nodes of a cluster are left out, with a line on standard
-/// error.
+/// Print the tables of the nodes. Nodes that do not answer are left out, each with a line on
+/// standard error, and the command fails at its end.
 pub(super) async fn topology(target: &Target, mut output: Output) -> Result<(), Failure> {
     let mut nodes = Vec::new();
     let mut outcome = Ok(());
@@ -468,7 +469,9 @@ fn receipt_text(receipt: &Receipt) -> String {
     text
 }
 
-/// Whether all members that were to get the message have it, as the command's outcome.
+/// The command's outcome: success if all members that were to get the message have it and have
+/// confirmed as asked, and no host of the inventory is absent. Without any such member it is a
+/// success only if the message `may_be_for_none`.
 fn receipt_status(receipt: &Receipt, may_be_for_none: bool) -> Result<(), Failure> {
     if receipt.is_complete() {
         let is_for_none = receipt.expected_count == 0;

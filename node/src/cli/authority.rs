@@ -1,4 +1,4 @@
-//! The command `ca`: `init`, `issue`, `revoke` and `list`.
+//! The command `ca`: `init`, `issue`, `revoke`, `list` and `job-secret`.
 
 use std::io::Write;
 use std::path::Path;
@@ -111,8 +111,8 @@ fn prepared(
     if is_new {
         written_into(out, &settings, &settings_of(name))?;
     }
-    // Later lists replace this one without a change of settings. No next list is announced, so this
-    // one is not overdue before the authority ends.
+    // Later lists replace this list without a change of settings. The next list is due only when
+    // the authority ends, so this list is not overdue before.
     let list = ledger.revocation_list(authority, authority.rest())?;
     written_into(out, &out.join(LIST), &list)?;
     let settings = settings.display();

@@ -1,4 +1,4 @@
-//! The commands `barrier`, `agree`, `gather`, `reduce`, `scatter` and `collectives`.
+//! The commands `barrier`, `agree`, `gather`, `reduce` and `collectives`.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -191,7 +191,8 @@ impl Which {
         }
     }
 
-    /// Call the operation, print the outcome as `text` formats it, and derive the exit status.
+    /// Call the operation, print the outcome, as JSON or as `text` formats it, and derive the exit
+    /// status.
     async fn call(
         &self,
         request: &CollectiveRequest,

@@ -11,7 +11,7 @@ const OF_A_NODE: u64 = 4;
 const OF_ITSELF: u64 = 64;
 
 /// Raise the limit as far as this process may; child processes inherit it. The usual limit is meant
-/// for programs that cannot use more.
+/// for programs that cannot use more. It is an error if the limit is below [`OF_ITSELF`] even then.
 pub(super) fn raise() -> Result<(), Failure> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

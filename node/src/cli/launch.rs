@@ -79,7 +79,8 @@ pub(super) struct LaunchFlags {
 }
 
 impl LaunchFlags {
-    /// The place of this process among the nodes of a launcher; `None` if it is not one of several.
+    /// The place of this process among the nodes of a launcher; `None` if the flags name neither a
+    /// launcher nor a list of nodes.
     pub(super) fn placement(&self) -> Result<Option<Placement>, Failure> {
         let is_listed = self.launch.is_some() || self.peers.is_some() || self.hostfile.is_some();
         match self.bootstrap.filter(|_| !is_listed) {
@@ -122,7 +123,8 @@ impl LaunchFlags {
         Ok(Some(placement))
     }
 
-    /// The settings that follow from a place. `fanout` is the one of the shape `binary`.
+    /// The settings that follow from a place. `fanout` is the number of children in the shape
+    /// `binary`.
     pub(super) fn placed(
         &self,
         placement: &Placement,
@@ -165,8 +167,8 @@ impl LaunchFlags {
         Ok(Layer::placed(own.into_iter().chain(others)))
     }
 
-    /// The defaults of a node with a place. Without a file that could name its folder, these
-    /// include a folder of its own.
+    /// The defaults of a node with a place. Unless the node `has_folder` from other settings, these
+    /// include a folder of its own for its state and its admin socket.
     pub(super) fn defaults(placement: &Placement, has_folder: bool) -> Result<Layer, Failure> {
         let mut values = vec![("job_id", launch::job_id(&environment()))];
         if !has_folder {
@@ -224,7 +226,8 @@ fn in_tree(placement: &Placement, shape: Shape) -> Vec<(&'static str, Option<Str
     ]
 }
 
-/// The text of a host file. A file that is larger than any list is not read to its end.
+/// The text of a host file. A file that is longer than [`HOSTFILE_BYTES_MAX`] is an error, and is
+/// not read to its end.
 fn hosts_in(path: &Path) -> Result<String, Failure> {
     let failed = |problem: String| {
         let path = path.display();
@@ -244,7 +247,8 @@ fn hosts_in(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The shape of the deployment tree. Nodes that know each other from the start have none.
+/// The shape of the deployment tree. Nodes of the bootstraps `clique` and `graph` have no such
+/// tree, so a shape given for them is an error.
 pub(super) fn shaped(shape: Option<Shape>, bootstrap: Bootstrap) -> Result<Shape, Failure> {
     match (shape, bootstrap) {
         (Some(shape), Bootstrap::Clique | Bootstrap::Graph) => Err(Failure::usage(format!(

@@ -1,4 +1,4 @@
-//! The command that subscribes, and answers messages.
+//! The command `subscribe`: prints messages, and answers them.
 
 use std::pin::pin;
 use std::process::Stdio;
@@ -155,8 +155,9 @@ async fn answer(flags: &SubscribeFlags, delivery: &Delivery) -> Result<Option<Ve
     Ok(Some(answer))
 }
 
-/// The output of a command; if the command fails, how it failed. After `limit` the command is
-/// killed with all processes of its group. Such a process could hold the output open for ever.
+/// The output of a command that gets this delivery; if the command fails, how it failed. After
+/// `limit` the command is killed with all processes of its group, any of which could hold the
+/// output open for ever.
 async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::failed(format!("cannot run {command:?}: {error}"));
     let payload = base64::engine::general_purpose::STANDARD
@@ -198,8 +199,8 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
             tokio::select! {
                 () = &mut talk => child.wait().await,
                 status = child.wait() => {
-                    // The command's output is there. Other processes that still hold the pipe are
-                    // not waited for.
+                    // The command's own output is in the pipes. Other processes that hold the pipes
+                    // open are not waited for longer than this.
                     let _ = tokio::time::timeout(REST, talk).await;
                     status
                 }
@@ -224,8 +225,8 @@ async fn executed(command: &str, delivery: &Delivery, limit: Duration) -> Result
     Ok(text)
 }
 
-/// All processes of a command; they are killed when this is dropped. They form a process group of
-/// their own, so a terminal sends them no signals.
+/// All processes of a command; they are killed when this is dropped before the command has ended.
+/// They form a process group of their own, so a terminal sends them no signals.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -317,7 +318,7 @@ mod tests {
         assert!(said.contains("--exec-seconds"), "{said}");
         let pid = std::fs::read_to_string(file).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        // The parent may not have collected its status yet.
+        // The killed process is a zombie until its parent has collected its status.
         let is_over = || state().map_or(true, |state| state.contains(") Z "));
         let over = async {
             while !is_over() {

@@ -144,7 +144,7 @@ impl<'a> MakeWriter<'a> for Log {
         }
     }
 
-    /// Debug lines are not bounded: a user who debugs wants all of them.
+    /// The number of debug and trace lines is not bounded: a user who debugs wants all of them.
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
         Line {
             log: self,

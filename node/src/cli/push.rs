@@ -19,8 +19,8 @@ use super::host_list::fold;
 use super::output::{Output, ended, in_a_line, note};
 use crate::push::{PushOptions, PushReport};
 
-/// How long, beyond twice the receivers' patience, the node may take no byte that the source has
-/// before the push is given up.
+/// A push is given up if the source has bytes and the node takes none of them for twice the
+/// receivers' patience and this time.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How often the progress is printed as a line, where no bar can be drawn.
 const NOTICE: Duration = Duration::from_secs(10);
@@ -114,8 +114,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Attended<S> {
     }
 }
 
-/// Ends once the node has been silent for `limit`: since `last` it has taken no byte, and the
-/// source has not been waited for. A source may be silent for as long as it likes.
+/// Ends once `limit` has passed since `last`, when the node last took a byte, and the push does not
+/// wait for bytes of the source then. A source may be silent for as long as it likes.
 async fn silence(last: &Cell<Instant>, is_awaited: &Cell<bool>, limit: Duration) {
     while let Some(left) = (last.get() + limit).checked_duration_since(now()) {
         tokio::time::sleep(left.max(Duration::from_millis(1))).await;
@@ -133,7 +133,9 @@ fn progress(bytes: u64, size: Option<u64>) -> String {
     }
 }
 
-/// Whether all nodes that were to get it have stored it, as the command's outcome.
+/// The command's outcome: success if all nodes that were to get the file have stored it, and no
+/// host of the inventory is absent. Without any such node it is a success only if the push
+/// `may_be_for_none`.
 fn report_status(report: &PushReport, may_be_for_none: bool) -> Result<(), Failure> {
     if report.is_complete() {
         return match report.stored_count == 0 && !may_be_for_none {
@@ -181,7 +183,7 @@ async fn open(file: &Path) -> Result<(Source, Option<String>, Option<u64>), Fail
     let source = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let name = file.file_name();
     let name = name.map(|name| name.to_string_lossy().into_owned());
-    // Files that the kernel makes during the read have length 0 before.
+    // Files that the kernel makes during the read have length 0 before, so 0 counts as unknown.
     let size = Some(metadata.len()).filter(|length| *length > 0);
     Ok((Box::new(source), name, size))
 }

@@ -1,5 +1,5 @@
-//! The command `run`: runs one node until it is asked to leave. On SIGHUP it reads its credentials
-//! again.
+//! The command `run`: runs one node until the node is asked to leave or ends by itself, or until
+//! the command that runs with it ends. On SIGHUP the node's credentials are read again.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -29,7 +29,7 @@ use crate::state::wall_clock_seconds;
 
 /// After how long the credentials of a job are renewed: a third of their validity.
 const JOB_RENEWAL: Duration = Duration::from_secs(10 * 24 * 3600);
-/// The pause before a failed renewal is tried again.
+/// The pause before a failed renewal of a job's credentials is tried again.
 const NEXT_TRY: Duration = Duration::from_secs(3600);
 /// How much longer than its drain time a leave may take.
 const GOODBYE: Duration = Duration::from_secs(10);
@@ -248,7 +248,8 @@ async fn renew_once(node: &Node, admin: &Admin, config: NodeConfig) -> Result<()
     Ok(())
 }
 
-/// Leave; give up at a second request, or when it takes too long.
+/// Let the node leave. At a signal meanwhile, or when leaving takes too long, the node stops at
+/// once, without a goodbye.
 async fn leave(node: &Node, stop: &mut Stop, drain: Duration) -> Ended {
     service::stopping();
     let leaving = tokio::time::timeout(drain.saturating_add(GOODBYE), node.leave(drain));

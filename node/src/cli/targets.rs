@@ -40,7 +40,7 @@ pub(super) struct TargetsFlags {
     pub(super) json: bool,
 }
 
-/// Print the targets that the first answering node knows.
+/// Print the targets that the first answering node knows, or write them to the file of `--out`.
 pub(super) async fn targets(flags: &TargetsFlags, mut output: Output) -> Result<(), Failure> {
     let ask = async |client: Client| client.targets().await;
     let mut answers = pin!(answers_as_they_come(clients(&flags.target)?, ask));

@@ -14,7 +14,7 @@ use super::output::{Output, note};
 use crate::client::Client;
 use crate::report::Status;
 
-/// How often the nodes are asked.
+/// The pause before the nodes are asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]

@@ -121,7 +121,8 @@ impl Blocks {
         }
     }
 
-    /// Take the bytes that came. Returns `false`, and takes none, if a block gets too long.
+    /// Take the bytes that came. Returns `false`, and takes none, if more than `most` bytes would
+    /// wait then.
     fn take(&mut self, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= self.most;
         if fits {

@@ -18,9 +18,9 @@ const READ_BYTES: usize = 64 << 10;
 const WAITING: usize = 4;
 
 impl Client {
-    /// Have the node push the bytes of `source` to all members; their length need not be known.
-    /// `progress` is told how many bytes have been handed to the node, which takes no more than it
-    /// can send.
+    /// Have the node push the bytes of `source` to all members; their number need not be known.
+    /// `progress` is told how many bytes have been handed to the connection. The node reads no
+    /// faster than it can send.
     pub async fn push(
         &self,
         source: impl AsyncRead + Unpin,

@@ -9,12 +9,12 @@ use crate::certificate::CertificateError;
 /// were started are stopped when the [`Cluster`](super::Cluster) is dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// A file cannot be read or written.
+    /// A file, a folder, a program or a port cannot be used.
     #[error("cannot {doing} {path}: {source}", path = .path.display())]
     File {
         /// What the operation was, in words.
         doing: &'static str,
-        /// The path of the file.
+        /// The path of the file, or a name for the other things.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,

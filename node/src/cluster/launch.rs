@@ -1,4 +1,4 @@
-//! Starts one node of the deployment tree as a process, and waits until it listens.
+//! Starts one node of a local cluster as a process, and waits until it listens.
 
 use std::ffi::OsString;
 use std::io;
@@ -76,8 +76,9 @@ impl Cluster {
         Ok(config)
     }
 
-    /// Names and addresses of all nodes. The ports are free again when this returns, until each
-    /// node binds its own. Another process may take a port in between.
+    /// Names and addresses of all nodes, those that never start included. The ports are free again
+    /// when this returns, until each node binds its own. Another process may take a port in
+    /// between.
     pub(super) fn addresses(&self) -> Result<Vec<Seed>, ClusterError> {
         let count = self.config.nodes + self.config.absent;
         let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));

@@ -21,9 +21,9 @@ pub struct Member {
     pub pid: u32,
     /// The address that other nodes dial.
     pub address: SocketAddr,
-    /// The socket of its admin API.
+    /// The socket of its admin API; empty if it has none.
     pub admin_socket: PathBuf,
-    /// The URL of its metrics, such as `http://127.0.0.1:9464/metrics`.
+    /// The URL of its metrics, such as `http://127.0.0.1:9464/metrics`; empty if it serves none.
     pub metrics_url: String,
 }
 
@@ -34,7 +34,7 @@ impl Member {
     }
 }
 
-/// The first line that `run` prints.
+/// The first line that `run` prints, unless it starts a command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Listening {
     /// Always the text `listening`.

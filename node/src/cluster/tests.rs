@@ -1,7 +1,7 @@
 use super::*;
 use crate::settings::NodeConfig;
 
-/// A program that prints where it listens, and waits until its input closes.
+/// A shell script with this body, which stands in for the program of the nodes.
 fn stub(dir: &Path, body: &str) -> PathBuf {
     let path = dir.join("stub");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();

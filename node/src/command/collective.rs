@@ -20,12 +20,13 @@ pub struct CollectiveOutcome {
     pub generation: u64,
     /// The epoch of this node, for information only.
     pub epoch: Option<String>,
-    /// Whether a majority of the listed members has accepted this outcome: then no member ever
-    /// learns of a different agreed outcome. If false, the deadline came first, and this is only
-    /// what this node knows; a later call may learn the decision.
+    /// Whether a majority of the listed members has accepted this outcome, and its values for this
+    /// member are here. Then no member ever learns of a different agreed outcome. If false, the
+    /// deadline came first, and this is only what this node knows; a later call may learn the
+    /// decision.
     pub agreed: bool,
-    /// How the operation ended, if that is agreed: `completed`, `aborted`, `too-few` or
-    /// `root-lost`.
+    /// How the operation ended, once a majority has accepted an end, even if values are still
+    /// missing here: `completed`, `aborted`, `too-few` or `root-lost`.
     #[serde(serialize_with = "end_name")]
     pub end: Option<End>,
     /// The number of members that have arrived.
@@ -33,7 +34,8 @@ pub struct CollectiveOutcome {
     /// The values that are meant for this member, in the order of the list.
     #[serde(serialize_with = "values", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, Bytes)>,
-    /// All values combined, if the call asked for that and this member may have the result.
+    /// The values of the members that have arrived, combined, if the operation combines values and
+    /// this member gets the result. With a function of the callers there is none.
     #[serde(
         rename = "result_base64",
         serialize_with = "base64",
@@ -51,7 +53,7 @@ pub struct CollectiveOutcome {
 pub struct MissingMember {
     /// The member's name.
     pub name: String,
-    /// Why it is missing: `dead`, `late`, `left` or `lost`.
+    /// Why the member is missing: `dead`, `late`, `left` or `lost`.
     pub state: String,
 }
 
@@ -66,7 +68,7 @@ pub struct CollectiveView {
     pub verb: String,
     /// The state, `open` or `decided`.
     pub state: String,
-    /// The member that coordinates it.
+    /// The member that coordinates the operation, if this node knows one.
     pub coordinator: Option<String>,
     /// The number of callers that wait at this node.
     pub callers_count: usize,
@@ -111,10 +113,11 @@ pub enum CollectiveError {
     /// The call was refused.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The root, or the receiver of a part, is not among the members.
+    /// The root, or the receiver of a part of the caller's value, is not among the members.
     #[error("{0} is not in the list of members")]
     NoMember(String),
-    /// The call lists no members, and this node does not know all members of its epoch yet.
+    /// Neither the call nor the setting `expect` lists members, and this node does not know all
+    /// members of its epoch yet.
     #[error("the call lists no members, and this node does not know the members of its epoch yet")]
     NotReady,
     /// The values cannot be combined.
@@ -176,7 +179,8 @@ pub(crate) enum Contribution {
 pub(crate) struct Request {
     pub(crate) name: Name,
     pub(crate) generation: u64,
-    /// The members; without a list, the hosts of the inventory, or else the members of the epoch.
+    /// The members; without a list, the hosts of the setting `expect`, or without these the members
+    /// of the epoch.
     pub(crate) members: Option<Vec<Destination>>,
     pub(crate) action: Action,
     pub(crate) on_loss: OnLoss,

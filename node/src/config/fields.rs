@@ -1,8 +1,8 @@
 //! The names and kinds of all settings. [`NodeConfig`] is the only list of settings, and `serde`
 //! tells its fields.
 //!
-//! A probe takes the place of a file when the settings are read. It learns the names from the
-//! structure, and for each field whether its type asks for a text.
+//! Here [`NodeConfig`] is deserialised from probes instead of a file. One probe learns the names of
+//! the fields, another whether the type of a field asks for a text.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         visitor.visit_some(self)
     }
 
-    /// A type that accepts any value gets a text.
+    /// A type that asks for a text, or accepts any value, gets a text.
     fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Error> {
         self.0.set(Kind::Text);
         refused()

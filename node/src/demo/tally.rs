@@ -12,8 +12,8 @@ use crate::client::SubscriptionEvent;
 use crate::cluster::Member;
 use crate::report::{Delivery, Receipt};
 
-/// How long to look for duplicates after the last delivery. Duplicates are counted until the end of
-/// the demo.
+/// How long a broadcast waits for duplicates once its deliveries have come; and, if the receipt is
+/// not complete, for each further delivery. Duplicates are counted until the end of the demo.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// The deliveries counted at the receivers, through one subscription at each.
@@ -69,7 +69,9 @@ impl Tally {
         }
     }
 
-    /// The members among `others` that have the message, once all have it or at the deadline.
+    /// The members among `others` that have the message, once all have it or at the deadline. If
+    /// the receipt is not complete, this waits only [`LINGER`] for each further delivery. If a
+    /// payload has another hash, no member counts.
     pub(super) async fn reached(
         &mut self,
         receipt: &Receipt,
@@ -93,7 +95,7 @@ impl Tally {
             if reached.len() == others.len() || !right {
                 return reached;
             }
-            // If the receipt names fewer members, no more deliveries will come.
+            // If the receipt is not complete, hardly any further delivery will come.
             let until = if receipt.is_complete() {
                 deadline
             } else {

@@ -35,7 +35,7 @@ pub(super) fn is_answer(topic: &Topic) -> bool {
 pub(super) enum DeliveryResult {
     /// A subscriber took the message.
     Taken,
-    /// The node has no subscriber for its topic.
+    /// The node has no subscriber for the topic of the message.
     NoSubscriber,
     /// No subscriber had room for the message, or the listener that was called panicked.
     Missed,
@@ -63,8 +63,8 @@ impl Answer {
     }
 }
 
-/// The answer that the node itself gives for a message; `None` if the origin asks for none, or for
-/// the application's.
+/// The answer that the node itself gives for a message. `None` if the origin asks for none, or if
+/// it asks for the application's and a subscriber took the message.
 pub(super) fn own_result(confirmation: Confirmation, offered: Offered) -> Option<DeliveryResult> {
     let lost = if offered.missed > 0 {
         DeliveryResult::Missed
@@ -138,15 +138,17 @@ impl Host {
                     self.perform();
                     return;
                 }
-                // The peer is no member any more, so nobody waits for its answers.
+                // The peer is no member any more, or this node cannot send to it at all, for
+                // example while it leaves.
                 Err(_) => self.answers.forget(to),
             }
         }
     }
 }
 
-/// Answers on their way. A peer that asks but takes no answers delays only its own: at most two
-/// packets of answers are open to one peer, eight in all, each for [`PATIENCE`] at most.
+/// Answers on their way. At most two packets of answers are open to one peer, and eight in all, so
+/// that a peer that asks but takes no answers delays only the answers to itself. Four such peers
+/// together delay all answers, for about [`PATIENCE`].
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
@@ -158,7 +160,8 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The most answers that wait for one peer: as many as it may have asked for.
+    /// The most answers that wait for one peer: as many as it may have asked for. One more is
+    /// dropped and counted.
     const MAX_EACH: usize = 1024;
     /// The most answers that wait in all; one more is dropped and counted.
     const MAX: usize = 4096;

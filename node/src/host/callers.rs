@@ -24,7 +24,7 @@ use crate::scrape::Scrape;
 
 /// The time after which the log names the members that a caller still waits for.
 const NOTICE: Duration = Duration::from_secs(10);
-/// The most members that one such line names.
+/// The most missing members that one line of the log names.
 const NAMED_MAX: usize = 64;
 
 /// The callers that wait for outcomes of collective operations.

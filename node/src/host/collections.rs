@@ -51,8 +51,8 @@ pub(super) struct Collected {
 }
 
 /// All messages for which answers are collected, by sequence. There are at most
-/// [`Collections::MAX`]; a further message is refused. Once the replies have
-/// [`Collections::MAX_BYTES`], a further reply is stored only if an equal one is; otherwise the
+/// [`Collections::MAX`]; a further message is refused. A reply that would bring all replies above
+/// [`Collections::MAX_BYTES`] is stored only if an equal one is stored already; otherwise the
 /// receipt says `no-room` for its sender.
 #[derive(Default)]
 pub(super) struct Collections {
@@ -173,7 +173,8 @@ impl Collections {
         }
     }
 
-    /// Stop waiting for lost members, for messages with [`crate::Due::Soon`].
+    /// Stop waiting for the answers of lost members. This is for messages with [`crate::Due::Soon`]
+    /// that the relay is done with; others go on waiting.
     pub(super) fn give_up(
         &mut self,
         sequences: impl RangeBounds<u64>,
@@ -198,12 +199,13 @@ impl Collections {
         }
     }
 
-    /// When the next wait ends.
+    /// When the next wait for answers ends, among the messages that the relay is done with.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.due.first().map(|(until, _)| *until)
     }
 
-    /// Take the messages that all awaited receivers have answered, or whose time is over.
+    /// Take the messages that the relay is done with and that wait for no further answer: none is
+    /// missing, or their time is over.
     pub(super) fn take_finished(&mut self, now: Instant) -> Vec<Collected> {
         while let Some((until, sequence)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(until, sequence));

@@ -18,11 +18,11 @@ use crate::state::{NodeState, StateError};
 /// Why a node's loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It was asked to end.
+    /// The loop was asked to end.
     Asked,
-    /// It panicked: a defect, logged with its message.
+    /// The loop panicked: a defect, logged with the message of the panic.
     Panicked,
-    /// A socket of its transport failed; the log has the address.
+    /// A socket of the node's transport failed; the log has the address.
     TransportFailed,
     /// Another process has this node's identity and a newer life (a higher boot number).
     Superseded {
@@ -38,7 +38,8 @@ pub enum StartError {
     /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// The certificate, key or authorities cannot be used.
+    /// The certificate, key, authorities or revocation lists cannot be used, or the secret of the
+    /// job.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The lasting state cannot be used.
@@ -57,12 +58,13 @@ pub enum StartError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// The certificate's key cannot sign.
+    /// The certificate's key cannot sign messages, or its chain is too long to go with each
+    /// message.
     #[error(
         "cannot sign messages as the setting `signatures` asks: {0}; set `signatures` to \"off\", or issue another certificate"
     )]
     Signing(#[from] NotaryError),
-    /// The transport refused its settings.
+    /// The transport did not start with these settings.
     #[error("cannot start the transport: {0}")]
     Transport(String),
 }

@@ -13,7 +13,8 @@ use super::proof::Unproven;
 use crate::peer::{Input, Message};
 
 impl Host {
-    /// Feed a message to the machines, or the reason why it is not accepted.
+    /// Feed a message to the machines. Of a packet whose signature is not accepted, feed only its
+    /// errand and the reason. For a goodbye see [`Self::take_goodbye`].
     pub(super) fn take(&mut self, from: PeerId, message: Message<PeerId>) {
         if let Some(goodbye) = message.goodbye().cloned() {
             return self.take_goodbye(from, message, &goodbye);

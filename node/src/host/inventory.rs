@@ -35,7 +35,7 @@ impl Inventory {
         self.names.is_empty()
     }
 
-    /// The ids of all expected hosts.
+    /// The ids of the expected hosts but this node.
     pub(super) fn peers(&self) -> Vec<PeerId> {
         self.names.keys().copied().collect()
     }

@@ -24,20 +24,20 @@ use crate::peer::{Input, Timer};
 /// could keep it out of the cluster by showing it newer lives again and again.
 const LIFE_PERIOD: Duration = Duration::from_secs(60);
 
-/// How long after a life could not be recorded the next attempt may come. A peer can make this node
-/// try again and again.
+/// The shortest time from a failed attempt to record a new life to the next attempt. Otherwise a
+/// peer could make this node try again and again.
 const RECORD_PAUSE: Duration = Duration::from_secs(5);
 
-/// The state of the current life.
+/// What the host keeps about the current life of this node, and about the beginnings of lives.
 #[derive(Debug, Default)]
 pub(super) struct LifeInPlace {
     /// Whether this node has been counted in an epoch with other members.
     is_member: bool,
     /// When this node, as a member, last began another life.
     begun: Option<Instant>,
-    /// When another life could last not be recorded.
+    /// When an attempt to record another life last failed.
     unrecorded: Option<Instant>,
-    /// The peers whose links belong to the former life, until these links are down.
+    /// The peers whose links belong to the former life, until such a link is down or another is up.
     pub(super) former_links: BTreeSet<PeerId>,
 }
 
@@ -53,7 +53,8 @@ impl Host {
         }
     }
 
-    /// React to proof that this node's identity had a newer life, which no process lives now.
+    /// React to proof that this node's identity had a newer life. No process of that life was
+    /// found, or this process is still starting and so gives way.
     pub(super) fn on_outlived(&mut self, newest: u64) {
         if newest < self.state.boot || self.leaving.is_some() {
             return;

@@ -4,10 +4,10 @@
 //! A node looks at the beginning and in the middle of each beat. In a quiet cluster the look in the
 //! middle finds no silent neighbour. The transport does not tell the host when an acknowledgement
 //! has come. So the host asks for it with each look, and whenever it is awake while a neighbour
-//! owes one. Once no neighbour owes one, the look waits for the next event or the beat. The
-//! detector gets the same inputs in the same order as without this wait, except that it hears of
-//! some acknowledgements before the look. While a neighbour owes one, or is near suspicion, neither
-//! look nor beat waits.
+//! owes an acknowledgement. Once no neighbour owes one, the look waits for the next event or the
+//! beat. The detector gets the same inputs in the same order as without this wait, except that it
+//! hears of some acknowledgements before the look. While a neighbour owes an acknowledgement, or is
+//! near suspicion, neither look nor beat waits.
 
 use std::time::Duration;
 

@@ -79,9 +79,11 @@ const COMMANDS_PER_TURN: usize = 64;
 /// do: commands come from other threads and may never cease. With a lower number, the tasks of all
 /// other nodes on this thread would go first too often.
 const TURNS: u32 = 16;
-/// Round-trip times below this are not reported to the relay: it waits for longer anyway.
+/// The relay is told a round-trip time below this only if the time told before was not below it:
+/// the relay waits for longer anyway.
 const NEAR: Duration = Duration::from_millis(10);
-/// How often the relay is told the round-trip times to the peers.
+/// The shortest time between two turns in which the relay is told the round-trip times to all
+/// linked peers.
 const ROUND_TRIPS_PERIOD: Duration = Duration::from_secs(2);
 /// The machines' counters are copied to the metrics once per this time. A report and a scrape copy
 /// them as well. The copy waits for the first event after this time; a beat is never far.
@@ -125,7 +127,7 @@ struct Host {
     acknowledged: BTreeMap<PeerId, u64>,
     /// The round-trip times that the relay was told last, if at least [`NEAR`].
     round_trips: BTreeMap<PeerId, Duration>,
-    /// When the relay is told the round-trip times again.
+    /// The earliest time at which the relay is told the round-trip times of all linked peers again.
     round_trips_due: Instant,
     /// Why configured peers could not be dialled, as logged last.
     dial_failures: BTreeMap<PeerId, DialError>,
@@ -294,8 +296,9 @@ impl Host {
         }
     }
 
-    /// Tell the relay the round-trip time to `peer`. Not told: a time that is as short as the one
-    /// told before ([`NEAR`]), or that has changed by less than a quarter.
+    /// Tell the relay the round-trip time to `peer`. Not told: a time below [`NEAR`] if the one
+    /// told before was below it, too; and a time that differs from the one told before by less than
+    /// a quarter of that.
     fn tell_round_trip(&mut self, peer: PeerId) {
         let time = self.transport.round_trip(peer).unwrap_or_default();
         let told = self.round_trips.get(&peer).copied().unwrap_or_default();
@@ -371,8 +374,8 @@ impl Host {
         }
     }
 
-    /// Note a failed dial. If the settings name the peer, warn in the log, unless the last warning
-    /// about this peer gave the same reason.
+    /// Note a failed dial. If `parent` or `seeds` names the peer, warn in the log, unless the last
+    /// warning about this peer since its last link gave the same reason.
     fn on_dial_failed(&mut self, peer: PeerId, reason: DialError) {
         self.note_refusal(peer, &reason);
         let mut named = self.config.parent.iter().chain(&self.config.seeds);

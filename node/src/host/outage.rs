@@ -15,7 +15,7 @@ pub(super) struct Outages {
     heard: BTreeMap<PeerId, Instant>,
     /// The neighbours in the ring when it was last closed.
     ring: [Option<PeerId>; 2],
-    /// The neighbours in `ring` that have been called down since then, and when.
+    /// The neighbours in `ring` that were called down since then and still are, and when they were.
     gaps: BTreeMap<PeerId, Instant>,
     /// Since when the node has been unsettled.
     unsettled: Option<Instant>,

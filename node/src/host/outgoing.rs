@@ -24,8 +24,8 @@ use crate::spiffe::id_of;
 pub(super) type Reply = oneshot::Sender<Result<Receipt, SendError>>;
 
 impl Host {
-    /// Queue a message of a user, for all members if there is no list. It goes when the loop comes
-    /// round.
+    /// Queue a message of a user, for all members if there is no list; or refuse it. The queue is
+    /// tried when the loop comes round.
     pub(super) fn submit(&mut self, to: Option<Vec<Destination>>, outgoing: Outgoing) {
         if !self.messages.has_room_for(&outgoing) {
             // The waiting messages may just not have been tried yet.
@@ -58,7 +58,8 @@ impl Host {
         });
     }
 
-    /// Send all waiting messages at once, since this node leaves.
+    /// Try to send all waiting messages now, and from now on hold back none to share a packet,
+    /// since this node leaves.
     pub(super) fn send_all_waiting(&mut self) {
         self.messages.is_last = true;
         self.note_room();
@@ -71,10 +72,12 @@ impl Host {
         self.messages.has_room = true;
     }
 
-    /// Try the waiting messages in order, and answer those whose time is over.
+    /// If there may be room, try the waiting messages in order, and then the waiting answers. Fail
+    /// the messages whose time is over.
     pub(super) fn attend_waiting(&mut self) {
         let open = self.peer.relay().open_packets();
-        // A packet that is now kept for absent members no longer counts as open, so there is room.
+        // A packet that is now kept for absent members no longer counts as open, so there may be
+        // room.
         self.messages.has_room |= self.messages.refused_at.is_some_and(|then| open < then);
         let is_held_no_longer = self.messages.held_until.is_some_and(|until| now() >= until);
         if std::mem::take(&mut self.messages.has_room) || is_held_no_longer {
@@ -152,7 +155,7 @@ impl Host {
         false
     }
 
-    /// Hand a message to the relay, signed if this node signs.
+    /// Hand a packet of messages to the relay, signed if this node signs.
     pub(super) fn publish(
         &mut self,
         publish: routing::Publish<PeerId>,

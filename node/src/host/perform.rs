@@ -24,7 +24,8 @@ impl Host {
 
     fn perform_one(&mut self, effect: Effect<PeerId, Message<PeerId>, Timer, Event<PeerId>>) {
         match effect {
-            // A vote that could not be recorded must not be sent.
+            // A node that has stopped voting sends no frame of collectives: a frame may carry a
+            // vote that could not be recorded.
             Effect::Send {
                 message: Message::Collective(_),
                 ..

@@ -52,7 +52,7 @@ pub(super) fn notary(identity: &Identity, wanted: Signatures) -> Result<Notary, 
 }
 
 impl Host {
-    /// Feed the peer the order to leave, with a signed goodbye.
+    /// Feed the peer the order to leave, with a signed goodbye if this node can sign it.
     pub(super) fn feed_goodbye(&mut self) {
         let proof = self.notary.sign_goodbye(self.state.boot);
         if proof.is_none() {

@@ -20,19 +20,19 @@ const MAX_WAITING: usize = 1024;
 /// The most bytes of payload that wait; a message beyond is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Messages may share a packet if their deadlines differ by at most this, and by at most a tenth of
-/// the younger message's time. The receipt of the packet is due with the first. A guess: no user
-/// sees the difference.
+/// the younger message's time. The receipt of the packet is due at the earliest of their deadlines.
+/// A guess: no user sees the difference.
 const SAME_TIME: Duration = Duration::from_millis(10);
 
 /// From this number of open packets on, a short message waits for others to share its packet. A
 /// guess: fewer packets keep no core and no link busy.
 const FEW_OPEN: usize = 4;
-/// The longest time that a message waits to share a packet. A guess: less than the receipts of that
-/// many packets take.
+/// The longest time that a message waits to share a packet. A guess: less than the receipts of
+/// [`FEW_OPEN`] packets take.
 const HOLD: Duration = Duration::from_millis(2);
-/// The most bytes of a shared packet while fewer packets are open: each hop receives a packet in
-/// full before it passes it on, so a long packet takes longer. A guess: half a millisecond at 1
-/// Gbit/s.
+/// The most bytes of a shared packet while fewer than [`FEW_OPEN`] packets are open: each hop
+/// receives a packet in full before it passes it on, so a long packet takes longer. A guess: half a
+/// millisecond at 1 Gbit/s.
 const FEW_BYTES: usize = 48 << 10;
 
 /// A message that the relay has taken.
@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub(super) reply: Reply,
 }
 
-/// The messages of this node's users that have no receipt yet.
+/// The messages of this node's users for which the relay has not given a receipt yet.
 #[derive(Default)]
 pub(super) struct OpenMessages {
     /// Messages that the relay has, by sequence; the relay's window bounds them.
@@ -60,7 +60,8 @@ pub(super) struct OpenMessages {
     deadlines: BTreeMap<Instant, usize>,
     /// Whether the relay may have room for the waiting messages.
     pub(super) has_room: bool,
-    /// The number of open packets when the relay last had no room for the oldest message.
+    /// The number of open packets when the relay last did not take the oldest message; `None` once
+    /// the message is tried again.
     pub(super) refused_at: Option<usize>,
     /// The end of the time for which the waiting messages are held back to share a packet; `None`
     /// while they are not.

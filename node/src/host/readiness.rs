@@ -15,7 +15,8 @@ use crate::spiffe::id_of;
 /// How long a node may be unready before that is logged. A guess: a restart or a new epoch takes
 /// less at the default profile. With less, each restart would be logged.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// While the node stays unready: the shortest time between two such lines with different reasons.
+/// While the node stays unready: the shortest time between two lines in the log that give different
+/// reasons for that.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The most contacts that a reason names.
 const NAMED_MAX: usize = 4;
@@ -67,8 +68,8 @@ impl Host {
         }
     }
 
-    /// The last refusal of each contact, for at most [`NAMED_MAX`] contacts, as the end of a
-    /// reason. Without contacts: the last refusal of any peer.
+    /// The end of a reason: for at most [`NAMED_MAX`] contacts the last refusal, or else whether
+    /// the contact is linked. Without contacts: the last refusal of any peer.
     fn refusals_of_contacts(&self) -> String {
         let contacts: Vec<&Seed> = self
             .config

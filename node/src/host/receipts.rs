@@ -75,8 +75,9 @@ impl Host {
         }
     }
 
-    /// Whether messages without a subscriber wait for one. An origin that asks for an answer of
-    /// subscribers is told at once that there is none.
+    /// Whether these messages wait for a subscriber if there is none. For a while after its start a
+    /// node lets messages wait, if it had an earlier life or their origin kept them. An origin that
+    /// asks for an answer of subscribers is told at once that there is none.
     fn may_be_claimed(&self, delivery: &routing::Delivery<PeerId>) -> bool {
         let is_for_it = self.state.returns || delivery.is_kept;
         let asks = delivery.confirmation != Confirmation::Relayed;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use binomesh_overlay::PeerId;
 
 /// What the log was told: a peer that keeps sending bad messages is logged once per reason. When
-/// this is full, no further peer is logged. The counter counts all of them.
+/// this is full, nothing more is logged. The metric counts all refused messages.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     logged: BTreeSet<(PeerId, &'static str)>,

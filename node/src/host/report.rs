@@ -55,8 +55,8 @@ impl Host {
         }
     }
 
-    /// The peers of the settings that this node has never met, by their names in the settings,
-    /// since the node may know no others.
+    /// The peers of the settings `peers` and `neighbours` that are no members and have never had a
+    /// link to this node. They have the names of the settings, since the node may know no others.
     fn unmet(&self) -> Vec<String> {
         let roster = self.peer.relay().roster();
         let is_member = |peer| roster.is_some_and(|roster| roster.rank_of(peer).is_some());

@@ -190,8 +190,9 @@ pub(super) fn overlay_config(
 const NEIGHBOURS_AS_SEEDS: usize = 16;
 
 /// The contacts of a node in a fully connected system: the peers at the distances 2^i on both sides
-/// of it in the list. Its parent and children in the tree are among them. These contacts lead from
-/// each node to every other one; to probe all peers after a loss would cost thousands of dials.
+/// of it in the list, and the first of the list. Its parent and children in the tree are among
+/// them. These contacts lead from each node to every other one; to probe all peers after a loss
+/// would cost thousands of dials.
 fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '_ {
     let place = peers.iter().position(|peer| *peer == me).unwrap_or(0);
     let count = peers.len();
@@ -250,7 +251,7 @@ fn limits(config: &NodeConfig) -> TransportLimits {
     });
     let (link_idle, redial_max) = match config.profile {
         Profile::Default | Profile::Quiet => (defaults.link_idle, defaults.redial_max),
-        // A fifth, like all other times of this profile.
+        // A fifth, like the beat of this profile.
         Profile::Fast => (defaults.link_idle / 5, defaults.redial_max / 5),
     };
     // The timeout is about a beat. With less, a process on a loaded machine would be taken for

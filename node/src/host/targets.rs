@@ -33,7 +33,8 @@ struct Lost {
 }
 
 impl LostMembers {
-    /// Set the lost members. `known` gives the name and the place of one that was not lost before.
+    /// Set the lost members. `known` gives the name and the place of a member that was not lost
+    /// before.
     fn note(
         &mut self,
         lost: impl Iterator<Item = PeerId>,
@@ -78,8 +79,8 @@ impl Host {
         self.lost_members = members;
     }
 
-    /// The targets, sorted by name. A member is left out while this node knows no usable
-    /// metrics address of it.
+    /// The targets, sorted by name. A member, present or lost, is left out while this node knows no
+    /// usable metrics address of it. For an expected host that is away a likely address stands in.
     pub(super) fn targets(&mut self) -> Vec<TargetGroup> {
         self.note_lost();
         let mut all: BTreeMap<String, TargetGroup> = BTreeMap::new();
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(seen[&peers[0]], Some(place("before")));
         let second = places(began + LOST_FOR);
         assert_eq!(second.into_keys().collect::<Vec<_>>(), [peers[1]]);
-        // A member that is back is not lost; it counts as newly lost after that.
+        // A member that is back is not lost. If it is lost again, a new day begins.
         lost.note(std::iter::empty(), later, known("never"));
         assert_eq!(lost.recent(later).count(), 0);
     }

@@ -5,8 +5,8 @@ use crate::shape::Shape;
 
 /// How many of its nearest ancestors a node knows, including its parent.
 const ANCESTORS: usize = 5;
-/// How many of the smallest ordinals a node knows: if ordinal 0 is absent, one of the others that
-/// are present becomes root.
+/// How many of the smallest ordinals a node knows: if ordinal 0 is absent, another of these becomes
+/// root, if one is present.
 const LOW: u32 = 6;
 /// The most rounds of asking, which take some 25 s: as many as a node takes without a list.
 const PATIENCE_ROUNDS_MAX: u32 = 8;
@@ -25,7 +25,8 @@ pub struct Family {
     /// The most children of one node in the tree.
     pub widest: u32,
     /// How often the node asks all its contacts before it becomes a root by itself. The number
-    /// grows with the ordinal, up to 8, so the smallest ordinal present becomes root first.
+    /// grows with the ordinal up to 8, so of the first ordinals the smallest that is present
+    /// becomes root first.
     pub patience_rounds: u32,
 }
 

@@ -40,7 +40,8 @@ pub(super) fn by_hand(request: &Request) -> Result<Placement, ConfigError> {
     )
 }
 
-/// The place by `--launch hosts:LIST`: the ordinal is the position of this host in the list.
+/// The place by `--launch hosts:LIST`: the ordinal is the position of this host in the list, unless
+/// `--ordinal` gives another.
 pub(super) fn place(
     environment: &Environment,
     request: &Request,
@@ -70,8 +71,8 @@ pub(super) fn place(
     )
 }
 
-/// The position of this host in the list. A full name matches its own first part, if only one entry
-/// matches.
+/// The position of this host in the list. If no entry is equal to the host's name, a short name
+/// matches each full name whose first part it is, on either side. Exactly one entry must match.
 fn own(environment: &Environment, hosts: &[Host]) -> Result<u32, ConfigError> {
     let remedy = "give --ordinal, or write the name of this host in the list as `hostname` prints \
                   it";

@@ -73,7 +73,8 @@ pub(super) fn place(
 }
 
 /// The hosts with as many slots as there are processes: the first slots are filled first. In a list
-/// without slots each host has the same number of processes.
+/// without slots that has fewer hosts than there are processes, each host has the same number of
+/// them.
 fn filled(origin: &str, mut hosts: Vec<Host>, size: u32) -> Result<Vec<Host>, ConfigError> {
     let total: u32 = hosts.iter().map(|host| host.slots).sum();
     let count = u32::try_from(hosts.len()).unwrap_or(NODES_MAX);

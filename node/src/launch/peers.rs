@@ -182,11 +182,12 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Host>, ConfigError> {
 /// The place of a node in a list, from 0.
 pub(super) struct Ordinal<'a> {
     pub(super) value: u32,
-    /// The flag or variable that gives the place, for errors.
+    /// The source of the place, for errors: a flag, a variable or the name of this host.
     pub(super) origin: &'a str,
 }
 
-/// The placement of a node among those of these hosts. `origin` is the source of the list.
+/// The placement of the node with this ordinal among all nodes of these hosts. `origin` is the
+/// source of the list.
 pub(super) fn placed(
     origin: &str,
     hosts: &[Host],

@@ -8,7 +8,8 @@ fn environment(text: &str) -> Environment {
         .collect()
 }
 
-/// Flags as a user types them; `;` separates the lines of a host file.
+/// Flags as a user types them. In a host file `;` stands for the end of a line, and `_` for a
+/// space.
 fn request(text: &str) -> Request {
     let mut request = Request::default();
     let mut words = text.split_whitespace();
@@ -176,8 +177,8 @@ fn the_processes_of_a_step_have_one_list_and_each_place_once() {
 }
 
 /// Columns: variables, flags, the origin of the error, a part of its problem, a part of its remedy.
-/// `slurm NODES TASKS NODE LOCAL`, `mpi RANK SIZE LOCAL` and `pod NAME` stand for
-/// the variables of these; without `-NAME`.
+/// `slurm NODES TASKS NODE LOCAL`, `mpi RANK SIZE LOCAL` and `pod NAME` stand for the variables
+/// that these launchers set; `-NAME` takes the variable NAME away.
 const WRONG: &str = r#"
 | | flag --launch | but none of OMPI | start the node with
 | --ordinal 1 | flag --ordinal | is 1, but no list | --peers

@@ -162,8 +162,8 @@ impl<I: Id + Serialize + DeserializeOwned> Peer<I> {
         self.on_collective(collective::Input::View { view, members }, out);
     }
 
-    /// Tell the collectives that a member is back if they hold it for gone but the overlay does
-    /// not: a verdict may expire without a message from the member.
+    /// Tell the collectives which members are back: those that they still count as down or left and
+    /// the overlay does not. A verdict may expire without a message from the member.
     fn recall_members(&mut self, out: &mut Out<I>) {
         let Some(roster) = self.relay.roster().filter(|roster| roster.is_complete()) else {
             return;

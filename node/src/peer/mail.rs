@@ -14,15 +14,16 @@ use serde::de::DeserializeOwned;
 
 /// The topic of collectives.
 const TOPIC: &str = "$collective";
-/// The most letters (messages for the same members) that wait for the relay in one lane. Further
-/// ones are dropped and counted; a member that misses one asks for it again.
+/// The most letters (messages for the same members) that wait for the relay in one lane. Messages
+/// that would need a further letter are dropped and counted; a member that misses a message asks
+/// for it again.
 const MAX_WAITING: usize = 4096;
 /// The most messages of one letter, and the size up to which messages are added to it, unless
 /// payloads have to be shorter. Guesses: larger letters take long on a link, smaller ones use up
 /// the relay's window. A coordinator of 64 members asks each of them for 64 values.
 const MAX_TOGETHER: usize = 64;
 const MAX_TOGETHER_BYTES: usize = 16 << 10;
-/// The most bytes of all waiting letters; further messages are dropped likewise.
+/// The most bytes of all waiting letters; further messages are dropped and counted.
 const MAX_BYTES: usize = 64 << 20;
 /// The most members that are remembered as slow: as many as a roster has.
 const MAX_SLOW: usize = 4096;
@@ -54,7 +55,8 @@ impl Lane {
     }
 
     /// The time for which a message is tried; a member that misses it then asks again. Guesses:
-    /// with less, slow members are asked too often; with more, a lane is blocked longer.
+    /// with less, slow members miss messages and ask again too often; with more, a lane is blocked
+    /// longer.
     const fn patience(self) -> Duration {
         match self {
             Self::Words | Self::Slow => Duration::from_secs(1),
@@ -232,7 +234,8 @@ impl<I: Id + Serialize> Mail<I> {
         for peer in slow {
             let waiting = self.waiting.get(&Lane::Slow).into_iter().flatten();
             let to_it = waiting.filter(|other| other.to == [peer]).count();
-            // A slow member with as many waiting letters asks for the rest itself.
+            // A slow member for which as many letters wait as its lane may have open asks for the
+            // rest itself.
             if to_it < Lane::Slow.room() {
                 for payload in &letter.payloads {
                     self.queue(Lane::Slow, vec![peer], payload.clone());
@@ -311,7 +314,8 @@ impl<I: Id> Letter<I> {
         }
     }
 
-    /// The letter as a message of the relay, for those receivers that are members now.
+    /// The letter as a message of the relay, for those receivers that are members now and not
+    /// called down; `None` if there is none.
     fn publish(&self, me: I, relay: &Relay<I>, patience: Duration) -> Option<Publish<I>> {
         let roster = relay.roster()?;
         let is_member = |peer: &I| roster.rank_of(*peer).is_some() && !relay.is_down(*peer);
@@ -381,7 +385,7 @@ mod tests {
     }
 
     /// Take all letters that may go, and return the receivers of each. The relay has them as open
-    /// packets from `first` on.
+    /// packets, whose sequences begin after `first`.
     fn taken(mail: &mut Mail<u32>, relay: &Relay<u32>, first: u64) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         while let Some((_, sent)) = mail.next(0, relay) {

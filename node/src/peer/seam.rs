@@ -46,8 +46,8 @@ impl Timer {
     }
 
     /// How much later than `after` this timer may fire, so that an idle host need not wake for it
-    /// alone. Periodic timers are randomly spread by half as much in any case. Fast beats get no
-    /// slack, since a node with fast beats wants early verdicts.
+    /// alone. Periodic timers are randomly early or late by at least half as much in any case. Fast
+    /// beats get no slack, since a node with fast beats wants early verdicts.
     pub(crate) fn slack(self, after: Duration) -> Duration {
         match self {
             Self::Overlay(
@@ -73,7 +73,7 @@ pub enum Input<I> {
     Start,
     /// A message came from an authenticated peer.
     Message {
-        /// The peer that sent it.
+        /// The peer that sent the message.
         from: I,
         /// The message.
         message: Message<I>,

@@ -14,8 +14,9 @@ use super::receive::SILENCE;
 /// After a pause of this length in the source, the bytes read so far go as a shorter piece. A
 /// guess: soon for a person who watches, and long for a disk.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A piece goes at the latest this long after its first byte, even if the source never pauses. A
-/// guess: to a person it is at once, and a quick source has filled the piece before.
+/// While the origin may send, a piece goes about this long after its first byte at the latest, even
+/// if the source never pauses. A guess: to a person it is at once, and a quick source has filled
+/// the piece before.
 const LATEST: Duration = Duration::from_millis(200);
 /// After a pause of this length a piece without bytes goes, so that receivers do not give up a push
 /// whose source is only slow.
@@ -37,7 +38,7 @@ pub(super) struct Cutter<R> {
     piece_bytes: usize,
     /// Where the piece begins that is being read.
     at: u64,
-    /// The piece's head, and the bytes read of it so far.
+    /// The head of the piece that is being read, and its bytes so far.
     buffer: Vec<u8>,
     head_bytes: usize,
     /// When bytes were last read, or a piece was cut.
@@ -102,7 +103,8 @@ impl<R: AsyncRead + Unpin> Cutter<R> {
         }
     }
 
-    /// Restart both timers: for a while nobody has asked for a piece, so the source has not paused.
+    /// Restart both timers: for a while the source was not read, so the silence was no pause of the
+    /// source.
     pub(super) fn rest(&mut self) {
         self.last = now();
         self.since = self.last;

@@ -31,12 +31,12 @@ pub(super) fn sweep(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The most separate stretches of bytes that came ahead of their turn. Honest pieces come nearly in
-/// order; the scattered bytes of a liar must not take memory.
+/// The most stretches of bytes that wait since they came ahead of their turn; each piece is one.
+/// Honest pieces come nearly in order; the scattered bytes of a liar must not take memory.
 const STRETCHES_MAX: usize = 1024;
 
-/// The most bytes of such stretches in memory, if no file holds them: twice the bytes that an
-/// honest origin has on their way.
+/// The most bytes in memory that came ahead of their turn, if no file has them: twice the bytes
+/// that an honest origin has on their way.
 const AHEAD_MAX: usize = 2 * super::WINDOW * super::PIECE_BYTES;
 
 /// The destination of the bytes.
@@ -59,7 +59,7 @@ pub(super) struct Incoming {
     /// Stretches that came ahead of the hashed bytes: start, end, and the bytes if no file has
     /// them.
     ahead: BTreeMap<u64, (u64, Bytes)>,
-    /// The number of bytes in memory among these stretches.
+    /// The number of bytes of the stretches in `ahead` that are in memory.
     ahead_bytes: usize,
     hasher: blake3::Hasher,
     hashed: u64,
@@ -109,8 +109,8 @@ impl Incoming {
         }
     }
 
-    /// Whether a piece of `length` bytes is handled quickly: no file has to be written, and no
-    /// piece came ahead of its turn that could follow now.
+    /// Whether a piece of `length` bytes is handled quickly: the piece is no longer than usual, no
+    /// file has to be written, and no piece waits that came ahead of its turn.
     pub(super) fn is_quick(&self, length: usize) -> bool {
         let has_file = matches!(self.sink, Sink::File { .. });
         !has_file && self.ahead.is_empty() && length <= super::PIECE_BYTES
@@ -123,7 +123,9 @@ impl Incoming {
         }
     }
 
-    /// Write a piece to its place.
+    /// Take a piece. A file gets the bytes at their place at once. A reader gets them once all
+    /// bytes before them have come, and [`Sink::Nowhere`] only hashes them in that order. A byte
+    /// that comes twice is an error.
     pub(super) fn write(&mut self, at: u64, bytes: &Bytes) -> Result<(), String> {
         let end = at.checked_add(bytes.len() as u64);
         let most = self.size.unwrap_or(u64::MAX);
@@ -198,8 +200,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Check the length and the hash of the whole; a file then gets its name. Returns the feed if a
-    /// reader still has to read the rest.
+    /// Check the length and the hash of the whole; a file then gets its name. Returns the feed if
+    /// there is a reader, which may still have to read the rest.
     pub(super) fn finish(mut self, size: u64, hash: [u8; 32]) -> Result<Option<Feed>, String> {
         let whole = self.check(size, hash);
         match std::mem::replace(&mut self.sink, Sink::Nowhere) {

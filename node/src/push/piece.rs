@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The head of a piece: its push, and its place there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
-    /// The origin's number of this push, in its life.
+    /// The number of this push among the pushes of the origin's life.
     pub(super) push: u64,
     /// The name of the file.
     pub(super) name: String,
@@ -37,9 +37,11 @@ pub(super) enum Part {
 /// The answer of a receiver to a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum PieceAnswer {
-    /// All bytes that came are written.
+    /// All bytes that came are written; or an application has read the bytes up to the end of this
+    /// piece.
     Written,
-    /// The whole file is stored under its name.
+    /// The whole file is checked and stored under its name; or an application has read it to the
+    /// end.
     Stored,
     /// The push has failed at this receiver, for this reason.
     Failed(String),

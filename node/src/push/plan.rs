@@ -15,8 +15,8 @@ pub(super) struct Plan {
     pub(super) piece_bytes: usize,
     /// The most pieces on their way.
     pub(super) window: usize,
-    /// The window's lower limit: 1 MiB of pieces, even if they take long. At this pace no piece is
-    /// later than 30 s, the default patience.
+    /// The window's lower limit, even if pieces take long: 1 MiB of pieces. With so few on their
+    /// way over uplinks of 5 Mbit/s, no piece takes longer than 30 s, the default patience.
     pub(super) window_least: usize,
 }
 
@@ -53,7 +53,7 @@ impl Plan {
 
 /// The strategy by which all members have `size` bytes soonest, where uplinks are the limit. An
 /// unknown size counts as very large. The last of n members has the last piece this long after the
-/// origin began, in units of the time of one piece on one uplink:
+/// origin began, in units of the time of one piece on one uplink, with levels = ⌈log₂ n⌉:
 ///
 /// ```text
 ///   circulant   pieces − 1 + levels     up to 1,024 members

@@ -23,15 +23,15 @@ use crate::topic::{Topic, TopicFilter};
 
 /// The most pushes that come at once; one more is refused.
 const PUSHES_MAX: usize = 8;
-/// The most of them that one origin may send.
+/// The most pushes that come from one origin at once; one more is refused.
 const PUSHES_EACH: usize = 4;
 /// The number of failed pushes that are remembered. A guess: a few for each push that may come.
-/// Later pieces of a forgotten one begin it again.
+/// Later pieces of a forgotten push begin it again.
 const FAILED_MAX: usize = 64;
 /// The most pieces that wait for the disk. Pieces beyond are lost, and all pushes fail then. The
 /// windows of all pushes fit, and of two more that are just being refused.
 const WAITING_MAX: usize = (PUSHES_MAX + 2) * super::BLOCKS;
-/// The most bytes that these pieces have, heads included.
+/// The most bytes of the pieces that wait for the disk, heads included.
 const WAITING_BYTES: usize = (PUSHES_MAX + 2) * super::WINDOW * (super::PIECE_BYTES + 1024);
 /// A push is given up when no piece of it has come for this long.
 pub(super) const SILENCE: Duration = Duration::from_secs(120);
@@ -137,7 +137,7 @@ struct Begun {
     origin_name: Arc<str>,
 }
 
-/// Write a piece to its place. A push that fails is dropped, and its reader is told why.
+/// Give a piece to its push. A push that fails is dropped, and its reader is told why.
 fn put(mut incoming: Box<Incoming>, at: u64, bytes: &Bytes) -> Result<Box<Incoming>, String> {
     let written = incoming.write(at, bytes);
     if let Err(reason) = &written {
@@ -155,13 +155,13 @@ const fn began_before(head: &Head) -> bool {
 struct Desk {
     node: Node,
     target: Target,
-    /// Takes the answers that streams give once their readers have come so far; at most as many
-    /// wait here as the streams owe.
+    /// Takes the answers that streams give when their readers have read far enough. At most as many
+    /// answers wait here as the streams owe.
     answers: PieceAnswers,
     /// The pushes that are coming; at most [`PUSHES_MAX`].
     open: BTreeMap<Key, (Box<Incoming>, Instant)>,
-    /// The last [`FAILED_MAX`] pushes that failed, and why. Later pieces of an older one begin it
-    /// again; it then fails at its end, since it is not whole.
+    /// The last [`FAILED_MAX`] pushes that failed, and why. Later pieces of a push that failed
+    /// before these begin it again; it then fails at its end, since it is not whole.
     failed: VecDeque<(Key, String)>,
 }
 
@@ -316,7 +316,8 @@ impl Desk {
         Ok(Box::new(incoming))
     }
 
-    /// Write a piece. Returns the answer, unless a reader owes it `to` the origin.
+    /// Give a piece to its push. Returns the answer to the origin's question `to`; `None` if the
+    /// answer has to wait until a reader has read so far.
     async fn write(
         &mut self,
         begun: Begun,
@@ -361,7 +362,8 @@ impl Desk {
         }
     }
 
-    /// Finish a push. Returns the answer, unless a reader owes it.
+    /// Finish a push. Returns the answer to the origin's question `to`; `None` if it has to wait
+    /// until a reader has read all.
     async fn finish(
         &mut self,
         begun: Begun,

@@ -81,11 +81,11 @@ struct PieceInFlight {
     handle: PublishHandle,
     payload: Bytes,
     is_marked: bool,
-    /// The number of pieces that follow this one.
+    /// The number that [`Plan::left`] gives for this piece.
     left: u32,
-    /// Whether it is the last piece, which has the hash of the whole and no bytes.
+    /// Whether the piece is the last one, which has the hash of the whole and no bytes.
     is_end: bool,
-    /// The offset at which it ends.
+    /// The offset at which the piece ends.
     end: u64,
     /// When the attempts end, once the node has refused the piece.
     until: Option<Instant>,
@@ -116,7 +116,8 @@ struct Push<'a> {
     /// The most pieces on their way: few if pieces take long, so that the last of them is not late.
     window: usize,
     absent: Vec<Absent>,
-    /// Whether the push has ended properly. Otherwise receivers are told to drop their parts.
+    /// Whether the push has ended properly. Otherwise receivers are told to drop what they have of
+    /// it.
     is_over: bool,
 }
 
@@ -199,7 +200,8 @@ impl<'a> Push<'a> {
 
     fn send(&mut self, cut: Cut) {
         // Signs of life ask for answers as well: a member that fails during a pause is named soon.
-        // The last of many short pieces asks, too: readers keep each piece until it is read.
+        // Of many short pieces one in each half window asks, too: readers keep each piece until it
+        // is read.
         let is_marked =
             cut.end >= self.mark || cut.is_empty || self.unmarked + 1 >= self.plan.window / 2;
         self.unmarked = if is_marked { 0 } else { self.unmarked + 1 };
@@ -234,10 +236,12 @@ impl<'a> Push<'a> {
     }
 
     /// Send a piece to all members, also to failed ones, since each passes it on. But once a member
-    /// is too slow, the piece goes by name to the members that have not failed.
+    /// is too slow, the piece goes by name to the members that have got a piece before and have not
+    /// failed.
     fn publish(&self, payload: Bytes, is_marked: bool, left: u32, is_end: bool) -> PublishHandle {
         let options = self.options_of(is_marked);
-        // A member that was called down may be alone in having it all: the end still asks it.
+        // A member that was called down or had left may still have got all pieces: the end asks it,
+        // too.
         let is_excused = |name: &&String| !(is_end && self.gone.contains(*name));
         let excused = self.failed.keys().filter(is_excused);
         let excused: Arc<[String]> = excused.cloned().collect();

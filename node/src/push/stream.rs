@@ -28,8 +28,8 @@ use super::{PIECE_BYTES, WINDOW};
 /// The most bytes that wait for a reader before its stream is given up: twice what an honest origin
 /// has on its way.
 const UNREAD_MAX: usize = 2 * WINDOW * PIECE_BYTES;
-/// The most pieces that wait. An honest origin has at most a window of them on its way after the
-/// last one that asked for an answer; short pieces take more memory than their bytes.
+/// The most pieces that wait for a reader. An honest origin has at most a window of them on its way
+/// after the last one that asked for an answer; short pieces take more memory than their bytes.
 const PIECES_MAX: usize = 1024;
 /// The most answers that wait for the reader. An honest origin asks for one every 2 MiB, and during
 /// pauses.
@@ -38,7 +38,7 @@ const PENDING_MAX: usize = 64;
 /// Answers on their way to the origins.
 pub(super) type PieceAnswers = mpsc::UnboundedSender<(PacketId<PeerId>, PieceAnswer)>;
 
-/// The receiver's end of a stream.
+/// The end of a stream at which the receiver of the push puts the bytes in.
 #[derive(Debug)]
 pub(super) struct Feed {
     shared: Arc<Shared>,
@@ -218,12 +218,12 @@ impl PushedStream {
         &self.name
     }
 
-    /// The member that sends it.
+    /// The member that sends the stream.
     pub const fn origin(&self) -> PeerId {
         self.origin
     }
 
-    /// The name of its origin, or the origin's hexadecimal id while no name is known.
+    /// The name of the stream's origin, or the origin's hexadecimal id while no name is known.
     pub fn origin_name(&self) -> &str {
         &self.origin_name
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bootstrap {
-    /// Below the parent that the settings name.
+    /// Below the parent that the settings name, or as the root if they name none.
     #[default]
     Tree,
     /// Among peers that can all reach each other.

@@ -5,8 +5,8 @@
 /// would fill the memory.
 pub(crate) const BYTES_MAX: usize = 512;
 
-/// Expand a folded list to its names, in its order, at most `max`; the error is the problem in
-/// words.
+/// Expand a folded list to its names, in its order. The error is the problem in words; a list of
+/// more than `max` names is an error as well.
 pub(crate) fn expand(text: &str, max: usize) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for item in items(text)? {

@@ -3,7 +3,8 @@
 use super::{InvalidSetting, NodeConfig};
 
 impl NodeConfig {
-    /// Whether a reader of metrics needs a certificate or a token, which needs TLS.
+    /// Whether a reader of metrics needs a certificate or a token. If so, metrics are served over
+    /// TLS.
     pub const fn has_guarded_metrics(&self) -> bool {
         self.metrics_tls || self.metrics_token_file.is_some()
     }

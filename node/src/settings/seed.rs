@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Seed {
-    /// The node's name; the dial is refused if another node answers.
+    /// The node's name; the dial fails if another node answers.
     pub name: String,
     /// The node's address.
     pub address: Location,

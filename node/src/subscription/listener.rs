@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use super::{Message, Offered};
 use crate::catalogue;
 
-/// A listener that takes longer for all messages of a packet is counted as slow. A guess: less than
-/// any member waits for custody.
+/// A listener that takes this long or longer for all messages of a packet is counted as slow. A
+/// guess: less than any member waits for custody.
 const SLOW: Duration = Duration::from_millis(10);
 
 type Call = Box<dyn FnMut(Message) + Send>;
 
 /// The state that both ends share.
 struct Slot {
-    /// The function; `None` once it has ended. Locked during a call.
+    /// The function; `None` once it was dropped. Locked during a call.
     call: Mutex<Option<Call>>,
     has_ended: AtomicBool,
     has_panicked: AtomicBool,
@@ -54,7 +54,7 @@ impl Slot {
 /// The node's end of a listener. The function is called until it panics or [`Listener`] is dropped.
 pub(crate) struct Callback {
     slot: Arc<Slot>,
-    /// Whether the log was told that it is slow.
+    /// Whether the log has the line that this listener is slow.
     is_known_slow: bool,
 }
 
@@ -82,8 +82,8 @@ impl Callback {
         self.slot.has_ended()
     }
 
-    /// Call the function for each message until it is ended. A panic ends it, and the message that
-    /// caused the panic counts as missed. Returns whether the listener wants more.
+    /// Call the function for each message until the calls end. A panic ends them, and the message
+    /// that caused the panic counts as missed. Returns whether the listener wants more.
     pub(super) fn tell(
         &mut self,
         messages: impl Iterator<Item = Message>,
@@ -102,8 +102,8 @@ impl Callback {
                 );
             }
         }
-        // If the listener was dropped during the call, it could not drop the function: the caller
-        // drops it with this end.
+        // A listener that was dropped during the call could not drop the function. The caller then
+        // drops the function with this end.
         fence(Ordering::SeqCst);
         !self.has_ended()
     }
@@ -153,7 +153,8 @@ fn now() -> Instant {
 }
 
 /// A function that is called for each message; see [`crate::Node::listen`]. Dropping this ends the
-/// calls and drops the function. A call that is under way still returns first.
+/// calls and drops the function. If a call is under way, the drop does not wait for it, and the
+/// function is dropped after the call.
 #[must_use = "dropping it ends the calls"]
 pub struct Listener {
     slot: Arc<Slot>,

@@ -78,7 +78,7 @@ type Key = (PeerId, u64, u64);
 #[derive(Debug)]
 pub(super) struct Ordering {
     sorter: Sorter<Key, Message>,
-    /// Messages and gaps in order, ready to be read.
+    /// Messages, gaps and counts of missed messages, in the order in which they are to be read.
     ready: VecDeque<Received>,
     since: Instant,
     counted: Counts,
@@ -102,7 +102,8 @@ impl Ordering {
         }
     }
 
-    /// The next message or gap, in order, of those that come through `shared`.
+    /// The next item for the reader, of those that come through `shared`; `None` once the queue is
+    /// closed and all items are read.
     pub(super) async fn next(&mut self, shared: &Shared) -> Option<Received> {
         loop {
             if let Some(ready) = self.ready.pop_front() {

@@ -1,4 +1,5 @@
-//! Slow readers, and the losses that they are told of.
+//! Subscribers: slow readers and the losses that they are told of, listeners, order, and messages
+//! that wait for a first subscriber.
 
 use std::time::Duration;
 
@@ -431,7 +432,7 @@ fn about(topic: &str, sequence: u64, length: usize) -> Message {
 }
 
 /// The waiting messages that a subscriber with this filter gets: their sequences, and how many are
-/// reported as missing.
+/// reported as missed.
 async fn claimed(unclaimed: &mut Unclaimed, filter: &str) -> (Vec<u64>, u64) {
     let bounds = QueueBounds::for_messages(4096);
     let (subscriber, mut subscription) = subscription(filter.parse().unwrap(), bounds);

@@ -48,8 +48,9 @@ impl Unclaimed {
         }
     }
 
-    /// Whether a message of this topic waits if it has no subscriber. It does if it is for a node
-    /// that was away, and asks for no answer of subscribers.
+    /// Whether a message of this topic waits if it has no subscriber. It does before the end of
+    /// [`WAIT`], if it is for a node that was away, asks for no answer of subscribers, and is on no
+    /// reserved topic.
     pub(crate) fn holds(&self, topic: &Topic, was_away: bool, asks: bool) -> bool {
         self.until.is_some() && was_away && !asks && !is_reserved(topic)
     }

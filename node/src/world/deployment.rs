@@ -18,7 +18,7 @@ pub enum DeploymentTree {
     Flat,
     /// Node i hangs under (i − 1) / 2.
     Binary,
-    /// Node i hangs under i without its lowest bit.
+    /// Node i hangs under i without its lowest set bit.
     Binomial,
     /// Node i hangs under a node drawn among those before it.
     Random,

@@ -66,7 +66,7 @@ pub enum Fault {
         ms: u64,
     },
     /// For `ms`, the line from `from` to `to` carries `per_second` messages, and at most `room`
-    /// packets wait for it.
+    /// packets wait for it. Of a line that is narrow already, only the end changes.
     Narrow {
         from: Id,
         to: Id,
@@ -79,7 +79,7 @@ pub enum Fault {
     /// Overwrite the state of these nodes with noise.
     Scramble { nodes: Vec<Id>, seed: u64 },
     /// Send `count` messages from `from` to `to` that the sender's machine would not send, spread
-    /// over `ms`. They may name `strangers`, ids that no node has.
+    /// over `ms`. They may name strangers: this many ids that no node has.
     Flood {
         from: Id,
         to: Id,
@@ -172,8 +172,9 @@ impl Fault {
         }
     }
 
-    /// How long the fault lasts; `None` if it goes on until [`World::calm`]. Zero for `Drift`,
-    /// although it goes on as long, and for faults that happen at one moment.
+    /// How long the fault lasts; `None` for a cut without an end, which goes on until
+    /// [`World::calm`]. Zero for `Drift`, although it goes on until then too, and for faults that
+    /// happen at one moment.
     pub const fn lasts(&self) -> Option<Duration> {
         let ms = match self {
             Self::Pause { ms, .. }
@@ -285,7 +286,8 @@ impl World {
     }
 
     /// End the lasting faults: cuts, partitions, weather, slow and narrow links, lies, layers that
-    /// are not understood, and drift. Pauses end by themselves, and dead processes stay dead.
+    /// are not understood, and drift. Pauses, floods and visits end by themselves, and dead
+    /// processes stay dead.
     pub fn calm(&mut self) {
         self.network.mend();
         let now = self.now;

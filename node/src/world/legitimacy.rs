@@ -21,7 +21,8 @@ pub enum Defect {
     Unplaced(Id),
     /// Two live peers are in different epochs.
     Epochs(Id, Id),
-    /// Two peers hold one rank of the epoch, or a peer counts another number of members.
+    /// Two peers hold one rank of the epoch, a peer counts another number of members than the
+    /// others, or a rank or a number of members is not plausible.
     Ranks,
     /// The ring does not go once round in rank order.
     Ring,

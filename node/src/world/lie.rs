@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::Id;
 use crate::peer::Message;
 
-/// A liar that adds messages adds one to about every fourth that it sends.
+/// A liar that adds messages adds one to about every fourth that it sends. With [`Lie::Goodbyes`]
+/// it also replaces about every fourth claim in the search for a root.
 const BETWEEN: u64 = 4;
-/// The greatest weight of a tree.
+/// The greatest weight (⌊log2⌋ of the members) that a tree can have: `MAX_LEVELS`.
 const GREATEST: u8 = 24;
 
 /// A kind of untruth.
@@ -42,7 +43,8 @@ pub enum Lie {
     Marks,
     /// Introduces peers that are not its fingers, and denies its real fingers.
     Fingers,
-    /// Names wrong leaves and successors of the ring.
+    /// Names wrong leaves, successors and distances in the messages that form the ring, and wrong
+    /// senders of messages that it passes on.
     Ring,
     /// Sends goodbyes and refusals to arbitrary peers.
     Goodbyes,
@@ -62,9 +64,10 @@ pub enum Lie {
     Refusals,
     /// Reports receivers that it has reached as unconfirmed, and under wrong names.
     Exceptions,
-    /// Alters the recorded way of messages that it hands on.
+    /// Alters the recorded way of routed messages that it sends or hands on.
     Transit,
-    /// Hands messages on with the greatest possible round, and as if all earlier ones were closed.
+    /// Gives messages the greatest possible round, and claims that all earlier messages of their
+    /// origin are closed.
     Rounds,
 }
 
@@ -219,8 +222,9 @@ impl Liar {
         })
     }
 
-    /// A false claim in the search for a root: the greatest degree, a wrong way to the root, a peer
-    /// as root that claims no such thing, itself as root, or a place for the receiver.
+    /// The claim in the search for a root, falsified by five lies. In the order of the code: itself
+    /// as root with the greatest degree; a wrong way to the root; as root, a peer that claims no
+    /// such thing; itself as root with the degree 0; now and then, a place for the receiver.
     fn spanning(&mut self, me: Id, claim: spanning::Claim<Id>) -> spanning::Message<Id> {
         match self.lie {
             Lie::Weight => spanning::Message::Claim(spanning::Claim {

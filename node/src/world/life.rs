@@ -100,7 +100,8 @@ impl Host {
         }
     }
 
-    /// What the process says of itself in a greeting; a liar's boot is not proven.
+    /// The statements of the process about itself in a greeting. A boot that a liar invents is not
+    /// proven.
     pub(super) fn greeter(&self, now: Duration) -> Greeter {
         let liar = self.liar.as_ref().filter(|liar| liar.is_lying(now));
         let claimed = liar.and_then(Liar::boot);
@@ -211,8 +212,8 @@ impl World {
         }
     }
 
-    /// A process is shown a newer life of its identity, which is over: it begins another life above
-    /// that.
+    /// A process is shown a newer life of its identity. It begins another life above that one,
+    /// unless it is leaving, or is a member and did so less than [`LIFE_PERIOD`] ago.
     pub(super) fn on_shown(&mut self, id: Id, newest: u64) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(&id) else {
@@ -293,7 +294,7 @@ impl World {
     }
 
     /// Stop a process for a while; after that it handles all that has come meanwhile. Its links
-    /// survive only if the pause is shorter than the idle timeout.
+    /// survive only if the pause is not longer than the idle timeout.
     pub fn pause(&mut self, id: Id, length: Duration) {
         let (now, until) = (self.now, self.now + length);
         if let Some(host) = self.hosts.get_mut(&id) {
@@ -350,8 +351,8 @@ impl World {
         }
     }
 
-    /// A message as a receiver's host passes it on: a goodbye that the life never said becomes a
-    /// mere rumour.
+    /// A message as a receiver's host passes it on: a goodbye in the name of a life that never said
+    /// it becomes a mere rumour.
     pub(super) fn verified(&self, message: Message<Id>) -> Message<Id> {
         let Some(goodbye) = message.goodbye() else {
             return message;
@@ -364,8 +365,8 @@ impl World {
         }
     }
 
-    /// The life that a judged goodbye names, if it is a later life of the receiver itself that the
-    /// receiver does not know.
+    /// The life that a verified goodbye names, if it is a life of the receiver itself that is later
+    /// than its present one.
     pub(super) fn later_life(&self, at: Id, message: &Message<Id>) -> Option<u64> {
         let goodbye = message.goodbye()?;
         let is_later = goodbye.peer == at && goodbye.boot > self.boot(at);
@@ -390,7 +391,7 @@ impl World {
         })
     }
 
-    /// Whether a process is leaving.
+    /// Whether a process's present or last life has begun to leave.
     pub fn is_leaving(&self, id: Id) -> bool {
         self.hosts.get(&id).is_some_and(|host| host.is_leaving)
     }

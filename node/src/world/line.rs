@@ -13,7 +13,8 @@ use crate::peer::Message;
 
 /// The most maintenance slots that wait, as in the transport.
 const SLOTS: usize = 1024;
-/// The most control messages that wait, as a multiple of the packets; also as in the transport.
+/// The most control messages that wait, as a multiple of the room for packets; also as in the
+/// transport.
 const CONTROL_PER_PACKET: usize = 4;
 
 /// A stream of a link.
@@ -58,7 +59,7 @@ impl Line {
         }
     }
 
-    /// The random numbers of the next message.
+    /// The random numbers of the next message or greeting.
     pub(super) const fn chance(&mut self) -> Noise {
         self.sent += 1;
         Noise::new(self.key ^ self.sent.wrapping_mul(0xd134_2543_de82_ef95))
@@ -86,7 +87,7 @@ pub(super) struct Narrow {
     control: VecDeque<Message<Id>>,
     packets: VecDeque<routing::Message<Id>>,
     owes_writable: bool,
-    /// Whether a message is on its way out.
+    /// Whether the next turn of the line, `Happening::Room`, is on the agenda.
     pub(super) is_busy: bool,
 }
 
@@ -132,7 +133,7 @@ impl Narrow {
         }
     }
 
-    /// Take the next message, maintenance first.
+    /// Take the next message: maintenance first, then control messages, then packets.
     pub(super) fn pop(&mut self) -> Option<Message<Id>> {
         let slot = self.places.pop_front();
         if let Some(message) = slot.and_then(|slot| self.slots.remove(&slot)) {

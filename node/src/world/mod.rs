@@ -56,7 +56,7 @@ pub struct World {
     events: Vec<ReportedEvent>,
     turns: Vec<Turn>,
     sent: u64,
-    /// The number of links asked for that the other end did not claim before.
+    /// The number of links asked for whose other end was alive and did not claim them yet.
     dialled: u64,
     /// The diallers and dialled peers of these links; at most [`World::DIALS`].
     dials: Vec<(Id, Id)>,
@@ -93,15 +93,17 @@ pub struct Turn {
     pub id: Id,
     /// The boot of the life.
     pub boot: u64,
-    /// Whether the life begins. A life counts as ended when it begins to leave.
+    /// Whether the life begins. A life that leaves ends twice: when it begins to leave, and when
+    /// its process ends.
     pub begins: bool,
-    /// Whether the life begins in a process that has had another life before.
+    /// Whether the life begins without a restart, in the process that had the former life.
     pub goes_on: bool,
 }
 
 /// A future event of a world.
 enum Happening {
-    /// A message reaches a process in this life; the sender's boot is the one that it claims.
+    /// A message reaches a process, in the life of the first boot. The second boot is the one that
+    /// the sender claims.
     Arrival {
         to: Id,
         from: Id,
@@ -146,7 +148,7 @@ enum Happening {
     },
     /// A process is shown a newer life of its identity by a peer that it greeted.
     Shown { at: Id, boot: u64, newest: u64 },
-    /// A leaving process has waited long enough.
+    /// A leaving process has no open message any more, or has waited long enough.
     Go { at: Id, boot: u64 },
     /// A visitor's process ends.
     End { at: Id, boot: u64 },
@@ -193,7 +195,7 @@ impl World {
         &mut self.rng
     }
 
-    /// The number of messages sent so far.
+    /// The number of messages that the peers' machines have sent so far.
     pub const fn sent(&self) -> u64 {
         self.sent
     }
@@ -227,8 +229,8 @@ impl World {
         }
     }
 
-    /// The number of links dialled so far: links that one end claimed while the other did not. A
-    /// real host ends links that neither end claims.
+    /// The number of links dialled so far: links that one end claimed while the other end was alive
+    /// and did not. A real host ends links that neither end claims.
     pub const fn dialled(&self) -> u64 {
         self.dialled
     }
@@ -242,7 +244,8 @@ impl World {
     /// The most dials that are kept for [`World::take_dials`].
     pub const DIALS: usize = 65_536;
 
-    /// The number of future events: messages on their way and timers.
+    /// The number of future events, such as messages on their way and timers. A timer that was
+    /// disarmed or armed again still counts until its former time.
     pub fn pending(&self) -> usize {
         self.agenda.len()
     }
@@ -331,8 +334,8 @@ impl World {
         Some(result)
     }
 
-    /// Let time pass until `end` or until `done` holds, checked after every event. Returns whether
-    /// it held.
+    /// Let time pass until `end` or until `done` holds, checked at first and after every event.
+    /// Returns whether it held.
     pub fn run_until(&mut self, end: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         loop {
             if done(self) {
@@ -405,7 +408,8 @@ impl World {
                 message,
                 ..
             } => {
-                // A message of the peer's former process no longer counts.
+                // A message of another life than the one at the other end of the link does not
+                // count.
                 let linked = host.linked.get(&from);
                 if linked.is_some_and(|(_, boot)| *boot != boots.1) {
                     return;

@@ -1,6 +1,7 @@
 //! The network of a world: how messages travel, and the faults that hinder them.
 //!
-//! Each fault has an end, so a script is a list of single facts, and no fault has to be undone.
+//! Each fault carries its end, so a script is a list of single facts. Only faults without an end of
+//! their own have to be undone, by [`Network::mend`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,9 +24,8 @@ pub enum Latency {
         /// The longest travel time of a message.
         max_us: u64,
     },
-    /// A bounded Pareto distribution of shape 1: half of all messages take less than twice the
-    /// shortest time; one in a hundred takes more than a hundred times the shortest, within the
-    /// bound.
+    /// A bounded Pareto distribution of shape 1: at least half of all messages take less than twice
+    /// the shortest time; at most one in a hundred takes more than a hundred times the shortest.
     LongTail {
         /// The shortest travel time of a message.
         min_us: u64,
@@ -177,12 +177,12 @@ impl Network {
         self.slow.insert((a.min(b), a.max(b)), (extra, until));
     }
 
-    /// Change the conditions before `until`.
+    /// Change the conditions from now until `until`. Newer conditions replace these.
     pub const fn spell_until(&mut self, conditions: Conditions, until: Duration) {
         self.spell = Some((conditions, until));
     }
 
-    /// Mend cuts and partitions, and end all passing faults.
+    /// Mend cuts and partitions, and end slow links and changed conditions.
     pub fn mend(&mut self) {
         self.cuts.clear();
         self.partition = None;

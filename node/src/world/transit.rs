@@ -11,7 +11,8 @@ use super::{Happening, Id, World};
 use crate::peer::{Input, Message};
 
 impl World {
-    /// A process wants a link from now on, and dials if the other end does not.
+    /// A process wants a link from now on. It counts as the dialler if the other end is alive and
+    /// does not want the link yet.
     pub(super) fn claim(&mut self, id: Id, peer: Id) {
         let other = self.hosts.get(&peer);
         let is_new = |other: &Host| other.peer.is_some() && !other.claimed.contains(&id);
@@ -27,8 +28,8 @@ impl World {
         self.link(id, peer);
     }
 
-    /// A process believes its link to a peer to be dead. It dials beside that link: now, and with
-    /// each later message to that peer.
+    /// A process believes its link to a peer to be dead. If the network has no link between the two
+    /// any more, the process dials: now, and with each later message to that peer.
     pub(super) fn doubt(&mut self, id: Id, peer: Id) {
         if let Some(host) = self.hosts.get_mut(&id)
             && host.linked.contains_key(&peer)
@@ -38,7 +39,9 @@ impl World {
         }
     }
 
-    /// Make a link to a live peer, if there is none.
+    /// The link between two processes. If there is none, it is made. `None` if `to` is dead or
+    /// paused, one direction is cut, `from` still believes in a stale link, or one of the two does
+    /// not admit the other.
     pub(super) fn link(&mut self, from: Id, to: Id) -> Option<Connection> {
         if let Some(link) = self.network.connection(from, to) {
             return Some(link);
@@ -184,7 +187,7 @@ impl World {
         }
     }
 
-    /// Put a message on its line, where it waits if the line is narrow.
+    /// Put a message on its line, where it waits if the line is narrow. Without a link it is lost.
     pub(super) fn post(&mut self, from: Id, to: Id, message: Message<Id>) {
         let Some(link) = self.link(from, to) else {
             return;
@@ -230,8 +233,8 @@ impl World {
         }
     }
 
-    /// A line is no longer narrow: all waiting messages go at once, and the sender is told once
-    /// that there is room.
+    /// A line is no longer narrow: all waiting messages go at once. A sender that waits for room is
+    /// told that there is room.
     fn widen(&mut self, from: Id, to: Id) {
         let narrow = self.line(from, to).and_then(|line| line.narrow.take());
         let Some(mut narrow) = narrow else {
@@ -262,7 +265,7 @@ impl World {
         };
         let mut chance = line.chance();
         let (fate, travel) = (chance.next(), chance.next());
-        // One random word yields four draws of one in a million each.
+        // One random word yields three draws, each of a number below a million.
         let happens = |shift: u32, per_million: u32| {
             per_million > 0 && (fate >> shift) % 1_000_000 < u64::from(per_million)
         };

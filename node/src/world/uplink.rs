@@ -29,7 +29,7 @@ impl Uplinks {
         self.bytes
     }
 
-    /// Send a message now. Returns when its last byte leaves.
+    /// Send a message, not before `now`. Returns when its last byte leaves.
     pub(super) fn send(&mut self, from: Id, message: &Message<Id>, now: Duration) -> Duration {
         let bytes = length(message);
         self.bytes += bytes;
@@ -44,7 +44,7 @@ impl Uplinks {
     }
 }
 
-/// The length of a message on its stream; the overhead of the datagrams around it is not counted.
+/// The length of an encoded message, without the frame and the datagrams around it.
 fn length(message: &Message<Id>) -> u64 {
     let bytes = match message {
         Message::Overlay(message) => postcard::to_stdvec(message).map(|bytes| bytes.len()),

@@ -17,7 +17,8 @@ async fn refused(client: &Client, reason: &str) -> u64 {
     counter(client, FAILURES, &[&format!("reason=\"{reason}\"")]).await
 }
 
-/// Knocks with an issued certificate, or with none.
+/// Connects with an issued certificate, or with none, and greets. Returns the node's answer, or the
+/// error by which the node refuses.
 async fn knock(to: SocketAddr, issued: Option<&Issued>) -> Result<Vec<u8>, String> {
     let papers = issued.map(|issued| {
         let chain = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes());
@@ -230,7 +231,7 @@ async fn a_revoked_node_loses_its_link_when_the_lists_are_read_again() {
         node.config.parent = Some(seed.clone());
         node
     });
-    // Otherwise the revoked node would go on as a child of this node.
+    // Without the list, `node-1` would take the revoked node as its child.
     good.config.crl = Some(list.clone());
     let sibling = good.start().await;
     bad.start().await;

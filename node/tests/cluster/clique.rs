@@ -53,14 +53,14 @@ async fn three_wrong_lists_and_two_dead_peers_keep_nobody_out() {
     config.lists.insert(11, (0..32).rev().collect());
     config.lists.insert(29, vec![29, 3, 29, 31]);
     let cluster = formed(config).await;
-    // All nodes become ready, although some list dead peers.
+    // All nodes become ready, although some list peers that never start.
     let reports = bed::eventually("all are ready", async || {
         let (reports, _) = verified(&cluster).await;
         reports.iter().all(|report| report.ready).then_some(reports)
     });
     let reports = reports.await;
     assert_eq!(reports.len(), 30);
-    // A node that lists dead peers names them in its report, and is ready all the same.
+    // A node that lists peers that never start names them in its report, and is ready all the same.
     let unmet = |name: &str| {
         let report = reports.iter().find(|report| report.name == name);
         report.map(|report| (report.ready, report.unmet.clone()))

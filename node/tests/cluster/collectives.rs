@@ -135,8 +135,8 @@ async fn verbs(nodes: u32, sizes: &[usize], generation: &mut u64) {
             "scatter",
             "all-to-all",
         ] {
-            // With these verbs every member sends something to every other one, so large values are
-            // left out.
+            // With these verbs every member gets all values, or a caller gives a value for each
+            // member, so large values are left out.
             let is_many = matches!(verb, "all-gather" | "all-to-all" | "scatter");
             if is_many && size > 64 << 10 {
                 continue;
@@ -159,7 +159,8 @@ async fn verb_gives_what_a_reference_computes(
     let root = nodes / 2;
     let mut asked = request(verb, generation);
     asked.members = members(nodes);
-    // The largest operation moves 43 MB among 33 processes, possibly on two busy processors.
+    // An operation moves up to 43 MB among 33 processes, and more among 16, possibly on two busy
+    // processors.
     asked.time = Some(Duration::from_secs(240));
     if matches!(verb, "gather" | "reduce" | "scatter") {
         asked.root = Some(node(root));

@@ -311,7 +311,7 @@ async fn applications_answer_and_equal_answers_are_one() {
         "two never came: {collected:?}"
     );
 
-    // The same holds for a message to named members that is sent through the library.
+    // An application also answers a message to named members that is sent through the library.
     let options = SendOptions {
         topic: "ask".parse().unwrap(),
         due: Due::Within(Duration::from_secs(30)),

@@ -60,8 +60,8 @@ impl Members {
     }
 }
 
-/// Waits until these nodes are one overlay that counts `lost_count` lost members. Checks that no
-/// node takes itself for an island meanwhile.
+/// Waits until these nodes are one overlay that counts `lost_count` lost members. If any are lost,
+/// checks that no node with a place takes itself for an island meanwhile.
 async fn are_ready(nodes: &[Lone], lost_count: u32) {
     let mut seen = Vec::new();
     let what = format!("{} are ready, {lost_count} are lost", nodes.len());

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::bed::{self, Lone, counter, eventually, now};
 use crate::hosts::{Host, two_hosts};
 
-/// QUIC gives the old links up after half a minute. A member that is back sooner has not waited for
-/// that.
+/// The longest time that a return may take. It should not depend on QUIC, which gives old links up
+/// only after its idle timeout.
 const SOON: Duration = Duration::from_secs(15);
 
 fn seed_of(member: &Member) -> Seed {

@@ -1,4 +1,4 @@
-//! Certificates that end while a node runs.
+//! Credentials that are read again while a node runs, and certificates that end.
 
 use std::os::unix::fs::PermissionsExt;
 

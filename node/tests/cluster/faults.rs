@@ -199,8 +199,8 @@ async fn payloads_come_from_arguments_files_and_standard_input() {
     stop(cluster).await;
 }
 
-/// The others count the stopped member out. As soon as the member goes on, it notices this and is
-/// unready, until the others count it again.
+/// The others count the stopped member out. At most 1.5 s after the member goes on, it notices this
+/// and is unready, until the others count it again.
 #[tokio::test]
 async fn a_stopped_member_is_unready_until_it_is_counted_again() {
     let _turn = bed::turn().await;

@@ -1,5 +1,6 @@
-//! A member with a valid certificate that sends messages which no state machine would send. Nodes
-//! must mend the forged state, and a planted bug that prevents the mending must show.
+//! A process with a valid certificate and no place in the overlay sends messages which no state
+//! machine would send. Nodes must refuse them or mend the forged state, and a planted bug that
+//! prevents this must show.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ impl Forger {
         Self::linked_by(cluster.authority(), victim).await
     }
 
-    /// The same with a certificate of this authority.
+    /// As [`Forger::linked`], with a certificate of this authority.
     pub(crate) async fn linked_by(authority: &Authority, victim: &NodeReport) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let issued = authority.issue("forger", Validity::days(1));
@@ -167,7 +168,7 @@ async fn reports(cluster: &Cluster) -> Vec<NodeReport> {
     reports
 }
 
-/// Whether the cluster verifies at any moment of the next five seconds.
+/// Whether the cluster verifies at one of the looks of the next five seconds.
 #[cfg(feature = "planted")]
 async fn ever_verifies(cluster: &Cluster) -> bool {
     let until = now() + Duration::from_secs(5);

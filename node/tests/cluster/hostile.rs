@@ -1,4 +1,4 @@
-//! A member with a valid certificate, or a local user, takes all the resources that it can get.
+//! A process with a valid certificate, or a local user, takes all the resources that it can get.
 //! Each bound holds, and honest neighbours are served meanwhile.
 
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ use crate::signatures::packet;
 const FAILURES: &str = "binomesh_transport_handshake_failures_total";
 /// The most connections of one peer, as in docs/design.md.
 const CONNECTIONS: usize = 8;
-/// The windows of eight connections, a body in assembly, and the reserve of the allocator.
+/// The bound on the victim's growth: room for the windows of eight connections, a body in assembly,
+/// and the reserve of the allocator.
 const GROWTH_MIB: u64 = 64;
 
 /// A certificate of the cluster, and the one socket of a process.
@@ -130,7 +131,7 @@ async fn a_member_that_opens_links_and_begins_bodies_without_end_is_bounded() {
     stop(cluster).await;
 }
 
-/// The connections do not greet, and they are more than the places for handshakes.
+/// The connections do not greet, and they are more than one peer may have.
 #[tokio::test]
 async fn handshakes_of_one_address_leave_room_for_another() {
     let _turn = bed::turn().await;

@@ -55,7 +55,7 @@ impl Launched {
         )
     }
 
-    /// The same without a certificate.
+    /// As [`Launched::command`], without a certificate.
     fn uncertified(&self, name: &str, flags: &[&str], variables: &[(&str, &str)]) -> Command {
         let home = self.home(name);
         std::fs::create_dir_all(&home).unwrap();
@@ -255,7 +255,7 @@ async fn the_tasks_of_a_slurm_step_are_one_overlay() {
     launched.formed(&all).await;
 }
 
-/// Four tasks of a step get the secret: two from a file and two from a variable. The fifth task is
+/// Four tasks of a job get the secret: two from a file and two from a variable. The fifth task is
 /// of another job with the same secret.
 #[tokio::test]
 async fn the_tasks_of_a_job_need_a_secret_alone_and_another_job_is_a_stranger() {

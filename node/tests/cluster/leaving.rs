@@ -162,8 +162,9 @@ async fn a_graceful_restart_loses_nothing_that_is_kept() {
     stop(cluster).await;
 }
 
-/// One receiver refuses a payload of that length, and one refuses an unsigned message. They are
-/// started again, one after a goodbye and one after a kill, with settings that allow the message.
+/// One receiver refuses the message because its payload is too long, and one because it is not
+/// signed. They are started again, one after a goodbye and one after a kill, with settings that
+/// allow the message.
 #[tokio::test]
 async fn a_kept_message_that_one_life_refused_reaches_the_next_life() {
     let _turn = bed::turn().await;
@@ -229,8 +230,8 @@ async fn all_others_may_leave() {
     stop(cluster).await;
 }
 
-/// A member with a certificate of its own cannot leave in the name of another. Its claim is only a
-/// rumour, and the victim answers it.
+/// A process with a certificate of its own cannot leave in the name of a member. Its claim is only
+/// a rumour, and the victim answers that rumour.
 #[tokio::test]
 async fn a_goodbye_in_anothers_name_is_refused_and_counted() {
     let _turn = bed::turn().await;

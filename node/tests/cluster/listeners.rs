@@ -86,7 +86,7 @@ async fn listeners_are_called_once_for_each_message_and_a_panic_ends_one_alone()
     }
 }
 
-/// Dropping the listener ends the calls and frees its place.
+/// Dropping the listener ends the calls and drops the function.
 #[tokio::test]
 async fn a_dropped_listener_is_not_called() {
     let _turn = bed::turn().await;

@@ -133,8 +133,8 @@ async fn a_process_that_goes_on_after_its_successor_came_ends_for_good() {
     three.are_whole().await;
 }
 
-/// The clock of its former life was far ahead, its state folder is new, and its address is another
-/// one.
+/// The boot of the member's former life was far ahead of the clock. The member's state folder is
+/// new, and its address is another one.
 #[tokio::test]
 async fn a_member_that_lost_its_state_and_time_is_back_at_once_and_heard() {
     let _turn = bed::turn().await;

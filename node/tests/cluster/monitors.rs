@@ -15,8 +15,8 @@ use crate::raw_client;
 const REFUSED: &str = "binomesh_metrics_refused_total";
 const AT: &str = "10.99.0.1:9464";
 
-/// Run `curl` on a host, with more options, for the metrics at `AT`. The answer, or `None` if its
-/// status is not 200.
+/// Run `curl` on a host, with more options, for the metrics at `AT`. The answer, or `None` if
+/// `curl` fails or the status is not 200.
 async fn scraped(host: &Host, options: &str) -> Option<String> {
     let curl = "curl -sS --noproxy * --max-time 20 -w %{http_code} --connect-to binomesh:9464:10.99.0.1:9464";
     let url = "https://binomesh:9464/metrics";

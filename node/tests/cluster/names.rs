@@ -1,5 +1,5 @@
-//! Contacts by DNS names whose addresses come late and change. The processes of these tests have an
-//! `/etc/hosts` of their own.
+//! Contacts by DNS names whose addresses come late and change. The process that looks the names up
+//! has an `/etc/hosts` of its own.
 
 use binomesh::Seed;
 use binomesh_overlay::quic::Location;

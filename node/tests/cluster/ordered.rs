@@ -151,8 +151,8 @@ async fn survivors_get_all_in_order_and_later_subscribers_are_told_what_they_mis
     stop(cluster).await;
 }
 
-/// A node is stopped while the origin gives messages up. The subscriber is told of each message as
-/// missing or late, and no number is passed over.
+/// A node is stopped while the origin gives messages up. The subscriber gets each message in its
+/// place or late, or is told that it is missing, and no number is passed over.
 #[tokio::test]
 async fn a_message_that_was_given_up_is_missing_or_late_and_never_passed_over() {
     let _turn = bed::turn().await;

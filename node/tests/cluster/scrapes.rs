@@ -143,7 +143,8 @@ async fn links_are_counted_without_a_rank_and_two_overlays_have_two_epochs() {
     assert_eq!(all[1].value("binomesh_rank", &[]).await, Some(-1.0));
     assert_eq!(all[1].value("binomesh_epoch", &[]).await, Some(0.0));
 
-    // A message that gets no place in time is outstanding first, and then counted as not sent.
+    // The node gets no place in time, so its message is outstanding first, and then counted as not
+    // sent.
     let options = SendOptions {
         due: Due::Within(Duration::from_millis(100)),
         ..SendOptions::default()

@@ -1,4 +1,4 @@
-//! [SFT06] §3 with real processes: links of the sibling tree, and messages that go round its dead
+//! [SFT06] §3 with real processes: links of the sibling tree, and messages that go round dead
 //! members.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,8 @@ fn shape(nodes: usize, fanout: u32) -> SiblingTree {
     SiblingTree::new(population, Fanout::new(fanout).unwrap())
 }
 
-/// With the profile `default` nodes notice deaths after 0.9 s at the earliest. By then every live
-/// member has the message.
+/// With the profile `default` nodes notice deaths after about 0.9 s at the earliest. By then every
+/// live member has the first message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     let _turn = bed::turn().await;
@@ -90,7 +90,8 @@ async fn the_dead_children_of_the_root_are_gone_round_and_named() {
     stop(cluster).await;
 }
 
-/// Links that no router holds end when they have been idle. Links of the sibling tree stay.
+/// The router goes over links of the sibling tree, so these links stay, as do the links of the
+/// graph and of the deployment tree. All other links end when they have been idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
     let _turn = bed::turn().await;
@@ -116,7 +117,7 @@ async fn links_of_the_tree_are_held_for_routers_that_go_over_them() {
     stop(cluster).await;
 }
 
-/// `examples/custom_router.rs` joins a cluster of processes of this binary.
+/// `examples/custom_router.rs` joins a cluster of processes of the program `binomesh`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_router_of_ones_own_goes_round_a_dead_member_of_a_live_cluster() {
     let _turn = bed::turn().await;

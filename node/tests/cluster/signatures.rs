@@ -36,7 +36,8 @@ pub(crate) fn signed(packet: &Packet<PeerId>, issued: &Issued, authority: &Autho
     Signature::new(notary.sign(&digest).expect("signed")).expect("within bounds")
 }
 
-/// The next message of the origin, for the victim alone.
+/// The first message of the origin in its present life, for the victim alone and without a
+/// signature.
 pub(crate) fn packet(origin: &NodeReport, victim: &NodeReport) -> Packet<PeerId> {
     let rank = |of: &NodeReport| of.rank.expect("ranked");
     let n = origin.population.expect("placed");
@@ -195,7 +196,8 @@ async fn a_node_that_requires_signatures_takes_nothing_that_the_origin_has_not_s
     let told = log.matches("a message of a peer was refused").count();
     assert_eq!(told, 2, "once for each reason: {log}");
 
-    // The true message has the same id, and is still delivered, once and signed.
+    // The origin's own message has the id of the packet that was forged. It is still delivered,
+    // once and signed.
     let sender = member(&cluster, "node-0").client();
     let receipt = sender.broadcast("t", TRUE, None).await.expect("a receipt");
     assert!(receipt.is_complete(), "{receipt:?}");
@@ -219,8 +221,9 @@ async fn a_node_that_requires_signatures_takes_nothing_that_the_origin_has_not_s
     stop(cluster).await;
 }
 
-/// `docs/relay.md` names this lie. Without signatures a node believes the content, and takes the
-/// true message for a copy of the forged one. A bad signature is refused all the same.
+/// `docs/relay.md` names this lie: a packet in the name of another member. With the setting `off` a
+/// node believes an unsigned packet, and takes the true message for a copy of it. A bad signature
+/// is refused all the same.
 #[tokio::test]
 async fn without_signatures_any_sender_of_a_copy_is_believed() {
     let _turn = bed::turn().await;
@@ -254,9 +257,9 @@ async fn without_signatures_any_sender_of_a_copy_is_believed() {
     stop(cluster).await;
 }
 
-/// A cluster changes one node after another. All nodes understand signed messages. Only a node that
-/// requires signatures refuses unsigned messages, for good. A renewed key signs from its renewal
-/// on.
+/// The nodes of a cluster have different settings, as while the setting is changed at one node
+/// after the other. All nodes understand signed messages. Only the node that requires signatures
+/// refuses unsigned messages, for good. A renewed key signs from its renewal on.
 #[tokio::test]
 async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
     let _turn = bed::turn().await;
@@ -319,7 +322,8 @@ async fn nodes_that_sign_require_or_do_neither_work_together_as_stated() {
                 assert!(delivery.id == receipt.id && delivery.signed, "{delivery:?}");
             }
         }
-        // So the third message is signed with another key.
+        // The node `sign` gets a new key after each message. So it signs the third message with
+        // another key than the first.
         let renewed = authority.issue("sign", Validity::days(1)).expect("issued");
         renewed.save(&dir.path().join("sign"), true).expect("saved");
         let before = nodes[1].0.log().matches("credentials renewed").count();

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::bed::{self, Lone};
 use crate::cuts::Members;
 
-/// The number of nodes on each host.
+/// The numbers of nodes on the two hosts.
 const NEAR: usize = 9;
 const FAR: usize = 8;
 
@@ -45,7 +45,7 @@ fn missing(answer: &CollectiveAnswer) -> Vec<String> {
     names
 }
 
-/// The calls begin with the cut, before any node has noticed it.
+/// The calls begin right after the cut, before any node has noticed the cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nine_of_16_decide_and_the_seven_learn_it_later_but_neither_of_two_halves_decides() {
     let _turn = bed::turn().await;
@@ -58,7 +58,7 @@ async fn nine_of_16_decide_and_the_seven_learn_it_later_but_neither_of_two_halve
     });
     let members = Members::formed(&places.collect::<Vec<_>>()).await;
     let (near, far) = members.nodes.split_at(NEAR);
-    // One operation leaves out one node of the far side, the other one node of the near side.
+    // `uneven` leaves out one node of the far side, and `even` one node of the near side.
     let (nine, seven) = (near, &far[1..]);
     let uneven = barrier("uneven", nine.iter().chain(seven));
     let even = barrier("even", near[1..].iter().chain(far));

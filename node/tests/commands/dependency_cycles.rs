@@ -1,5 +1,5 @@
-//! The modules of a crate use each other one way only. Code that two modules share is in a third
-//! module below both.
+//! No two top-level modules of a crate use each other, directly or through others. Code that both
+//! need is in a third module, which uses neither.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,7 +37,8 @@ fn a_circle_is_found_through_others() {
     assert_eq!(found, [["a", "b", "c"].map(str::to_owned).into()]);
 }
 
-/// The uses among the modules of a crate, by the paths behind `crate::`. Tests do not count.
+/// The uses among the top-level modules of a crate, by the paths behind `crate::`. Tests do not
+/// count.
 fn uses(folder: &Path) -> Uses {
     let mut files = Vec::new();
     sources(folder, &mut files);
@@ -71,7 +72,7 @@ fn uses(folder: &Path) -> Uses {
     uses
 }
 
-/// The names behind each `crate::` of a file, without comments and tests.
+/// The first names behind each `crate::` of a file, without comments and tests.
 fn paths(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let lines = code

@@ -42,7 +42,7 @@ pub(crate) fn root() -> &'static Path {
         .expect("a workspace")
 }
 
-/// All documents, in the order of their paths.
+/// The documents in the root folder and below `docs`, in the order of their paths.
 pub(crate) fn documents() -> Vec<Document> {
     let mut paths = Vec::new();
     for folder in ["", "docs", "docs/runbooks", "docs/measurements"] {
@@ -67,7 +67,7 @@ pub(crate) fn is_plain(word: &str) -> bool {
         && !word.starts_with('-')
 }
 
-/// A word without the quotes and brackets of a shell.
+/// A word without the quotes, brackets and marks at its ends.
 fn bare(word: &str) -> String {
     word.trim_matches(|letter| "'\"(),;".contains(letter))
         .to_owned()
@@ -99,8 +99,8 @@ pub(crate) fn commands(program: &str, parts: &[String], document: &Document) -> 
     found
 }
 
-/// The flags of a command, without values. Words behind a bare `--` and words of another command in
-/// the line do not count.
+/// The long flags of a command, without their dashes and values. Words behind a bare `--`, a `#`, a
+/// pipe or another such sign of a shell do not count.
 pub(crate) fn flags(words: &[String]) -> Vec<String> {
     let own = words
         .iter()

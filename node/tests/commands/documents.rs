@@ -39,7 +39,7 @@ fn each_warning_and_error_of_the_log_has_its_remedy_in_the_guide() {
         .parent()
         .expect("a workspace");
     let guide = std::fs::read_to_string(root.join("docs/log.md")).expect("readable");
-    // The lines of the log in the table, by their first words.
+    // The beginnings of lines of the log, from the first column of the table.
     let told: Vec<&str> = guide
         .lines()
         .filter_map(|line| line.strip_prefix("| `"))

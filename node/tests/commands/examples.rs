@@ -9,7 +9,7 @@ use super::output_of;
 /// Every example has fewer lines than this.
 const MOST_LINES: usize = 100;
 
-/// Each example, and a line that it prints.
+/// Each example but one, and a text that its output contains.
 const EXAMPLES: [(&str, &str); 7] = [
     ("ask_collect", "without an answer: []"),
     ("barrier", "node-2: 3 have come"),

@@ -10,12 +10,12 @@ pub(crate) struct Literal {
     pub(crate) line: usize,
     /// Its text, without the line breaks that a backslash hides.
     pub(crate) text: String,
-    /// The names around it, the innermost last: `map_err`, `Failure::usage`, `fn remedy`,
-    /// `let reason`.
+    /// The names around it, bindings before open brackets, the innermost bracket last: `let
+    /// reason`, `fn remedy`, `Failure::usage`, `map_err`.
     pub(crate) around: Vec<String>,
 }
 
-/// The literals of a source outside of its test module.
+/// The literals of a source before its test module.
 pub(crate) fn literals(source: &str) -> Vec<Literal> {
     let mut scanner = Scanner {
         letters: shipped(source)
@@ -55,7 +55,7 @@ struct Scanner {
     line: usize,
     /// The name before the current letter: `self.map_err`, `format!`.
     word: String,
-    /// The name before each open bracket.
+    /// The name before each open bracket, or the function whose body the bracket opens.
     open: Vec<String>,
     /// The keyword whose name comes next: `fn`, or `let` also for constants.
     keyword: Option<&'static str>,
@@ -154,7 +154,7 @@ impl Scanner {
         self.note(line, text);
     }
 
-    /// A string whose quotes have `#` outside; the first one is read.
+    /// A raw string with `#` outside of its quotes. The first `#` has been read.
     fn raw(&mut self) {
         let line = self.line;
         let mut text = String::new();

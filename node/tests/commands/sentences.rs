@@ -8,7 +8,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "BINOMESH_TEXTS";
 /// The most words of a sentence, or of a part of it up to a semicolon or a colon.
 const WORDS_MAX: usize = 40;
-/// The most pronouns of such a part.
+/// The most pronouns of a sentence, or of a part of it up to a semicolon or a colon.
 const PRONOUNS_MAX: usize = 3;
 
 const PRONOUNS: [&str; 17] = [
@@ -59,7 +59,8 @@ pub(crate) fn filled(text: &str) -> String {
     filled
 }
 
-/// The parts of a text between its punctuation marks, code spans as one word.
+/// The parts of a text between its stops, colons and semicolons, each code span as one word. Parts
+/// of a single word are left out.
 fn parts(text: &str) -> Vec<String> {
     let plain: String = text
         .split('`')
@@ -120,8 +121,8 @@ pub(crate) fn broken(text: &str) -> Vec<String> {
     broken
 }
 
-/// The rules that help texts break: also each begins with a capital, a code span or a number, and
-/// none ends within a sentence.
+/// The rules that help texts break: those of `broken`, and two more. Each text begins with a
+/// capital, a code span or a number. No text ends within a sentence.
 pub(crate) fn broken_in_help(texts: &[Text]) -> Vec<String> {
     let mut found = Vec::new();
     for Text { origin, text } in texts {

@@ -80,7 +80,8 @@ fn is_error(literal: &Literal) -> bool {
             .flat_map(|around| around.split(['.', ':', '!', ' ']));
         names_around.any(|name| names.contains(&name))
     };
-    // An empty text elsewhere is the absence of one.
+    // An empty text is an error text only directly in the brackets of `error`. Elsewhere it stands
+    // for no text.
     match literal.text.is_empty() {
         true => literal.around.last().is_some_and(|name| name == "error"),
         false => is_one_of(&ERRORS) && !is_one_of(&INTERNAL),
@@ -120,7 +121,8 @@ fn errors() -> Vec<Text> {
     texts.collect()
 }
 
-/// Otherwise a function that is renamed takes its texts out of the test.
+/// Each name in `ERRORS` is in use. Otherwise a function that is renamed would take its texts out
+/// of the test.
 #[test]
 fn each_name_of_an_error_stands_around_a_text() {
     let all = all_literals();
@@ -135,7 +137,7 @@ fn each_name_of_an_error_stands_around_a_text() {
 #[test]
 fn errors_and_warnings_name_the_thing_in_plain_sentences() {
     let all = errors();
-    // A single word is a name, such as the label of a metric.
+    // One or two words are a name, such as the label of a metric.
     let texts: Vec<Text> = all
         .into_iter()
         .filter(|text| text.text.is_empty() || text.text.split_whitespace().count() > 2)
@@ -161,7 +163,7 @@ fn errors_and_warnings_name_the_thing_in_plain_sentences() {
 }
 
 /// The paragraphs of a help text: the texts of the command, of its parts and flags, and of their
-/// values. Usage, examples and notes of clap about defaults are left out.
+/// values. Usage, examples, titles and notes of clap in brackets are left out.
 fn paragraphs(help: &str) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
     let mut is_example = false;

@@ -1,9 +1,9 @@
 //! Whether an overlay is the cluster's or an island.
 //!
 //! Evidence goes up with the sizes, and the root's word comes down with the ranks, so that all
-//! members of an island agree on it. A member that was once told that its overlay belongs to the
-//! cluster counts as evidence for the rest of its life. So each part of a partitioned cluster still
-//! has evidence, whichever member becomes its root.
+//! members of an overlay agree. A member that was once told that its overlay belongs to the cluster
+//! counts as evidence for the rest of its life. So each part of a partitioned cluster still has
+//! evidence, whichever member becomes its root.
 //!
 //! Not here: how a node finds its own evidence (`overlay::island`).
 

@@ -3,19 +3,20 @@
 //! ```text
 //!   Size{version, size, standing}  child → parent  when the count changes, and every few beats
 //!   Place{.., version}             parent → child  per epoch, and every few beats
-//!   InForce{epoch, N}              parent → child  instead, to one that was not counted
+//!   InForce{epoch, N}              parent → child  instead, to a child that was not counted
 //! ```
 //!
-//! Each message also says whether the overlay is the cluster's or an island (`belonging`).
+//! Is the overlay the cluster's or an island? A size also carries the subtree's evidence about
+//! that, and the other two messages carry the root's word (`belonging`).
 //!
 //! A size carries the version of the count behind it, and the placement echoes this version: a node
 //! hands on ranks according to the child list that it froze in that version. So a node that joins
 //! while the placements travel never gets a rank that another member was given; it waits for the
 //! next epoch.
 //!
-//! A death changes no rank: the rank stays *vacant*. The sizes carry which ranks are held
-//! ([`Standing`]), so the root knows how many are vacant. A member that returns takes its old rank
-//! again ([`Census::recall`]).
+//! A death moves no rank: the rank of the dead member stays *vacant*. The sizes carry which ranks
+//! are held ([`Standing`]), so the root knows how many are vacant. A member that returns takes its
+//! old rank again ([`Census::recall`]).
 //!
 //! Not here: which nodes are children (`tree`), and when the root names an epoch (`overlay`).
 
@@ -29,8 +30,9 @@ use crate::seam::Out;
 use crate::{Epoch, Id, Placement, Population, Rank};
 use belonging::Belonging;
 
-/// How many frozen counts a node keeps. A placement that echoes an older count gives no place at
-/// once: the newer size is on its way to the root and brings a new epoch.
+/// How many frozen counts a node keeps, besides the count of its present place. A placement that
+/// echoes an older count gives no place at once: the newer size is on its way to the root and
+/// brings a new epoch.
 const MAX_FROZEN: usize = 4;
 
 /// A count of a subtree, frozen with the list of children that was counted.
@@ -38,7 +40,7 @@ const MAX_FROZEN: usize = 4;
 struct Frozen<I> {
     version: u64,
     size: Population,
-    /// Each counted child with the version of its count and its size, in order.
+    /// Each counted child with the version of its count and its size, in the order of the children.
     children: Vec<(I, u64, Population)>,
 }
 
@@ -93,10 +95,10 @@ pub struct Census<I> {
     placed: Option<(Placement<I>, Option<Frozen<I>>)>,
     /// The numbering that the parent says is in force, while this node has no rank in it.
     in_force: Option<InForce<I>>,
-    /// The rank of this node in that numbering, as the parent remembers it.
+    /// The rank of this node in the numbering `in_force`, as the parent remembers it.
     former: Option<Rank>,
     belonging: Belonging,
-    /// Whether all children have reported.
+    /// Whether all children had reported at the last count.
     is_whole: bool,
 }
 
@@ -152,7 +154,7 @@ impl<I: Id> Census<I> {
         let handed = noise.one_in(2).then(|| census.newest().clone());
         census.placed = root.map(|root| (Placement::scrambled(noise, root), handed));
         let in_force = root.map(|root| Placement::scrambled(noise, root));
-        // A copy of the generator, so that later draws of the caller stay the same for each seed.
+        // A copy of the generator: the draws below must not change the later draws of the caller.
         let noise = &mut noise.clone();
         census.in_force = in_force.map(|place| InForce {
             epoch: place.epoch,
@@ -167,7 +169,7 @@ impl<I: Id> Census<I> {
         census
     }
 
-    /// This node's place in the current epoch.
+    /// This node's place in the epoch in which it stands.
     pub fn placement(&self) -> Option<Placement<I>> {
         self.placed.as_ref().map(|(placement, _)| *placement)
     }
@@ -189,7 +191,8 @@ impl<I: Id> Census<I> {
             .map_or(0, |report| report.size.get())
     }
 
-    /// Which ranks this node's subtree holds, as far as they are known.
+    /// Which ranks this node's subtree holds, as far as they are known; none while this node has no
+    /// place.
     pub fn standing(&self) -> Option<Standing<I>> {
         let (placement, _) = self.placed.as_ref()?;
         let mut standing = Standing::of(placement);
@@ -328,8 +331,9 @@ impl<I: Id> Census<I> {
 
     /// As a child: the parent names this node's place, and says whether the overlay is the
     /// cluster's. Returns whether the place changed. A place that does not fit the subtree is
-    /// ignored. Of a place for a count that this node does not have, only the numbering and the
-    /// rank are noted, for [`Census::recall`].
+    /// ignored, and so is another rank in the numbering in which this node has one. Of a place for
+    /// a count that this node does not have, only the numbering and the rank are noted, for
+    /// [`Census::recall`].
     pub fn on_place(
         &mut self,
         placement: Placement<I>,
@@ -343,7 +347,7 @@ impl<I: Id> Census<I> {
         let current = current.filter(|f| f.version == version);
         let Some(frozen) = known.or(current).cloned() else {
             // The parent placed this node according to a count that the node no longer has: a count
-            // of an earlier life, or one of more than [`MAX_FROZEN`] counts ago.
+            // of an earlier life, or one of [`MAX_FROZEN`] counts ago or more.
             let in_force = InForce {
                 epoch: placement.epoch,
                 population: placement.population,
@@ -371,10 +375,10 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Whether this node holds another rank of the same numbering. A member that moved while it was
-    /// counted gets two ranks, the second by the count of its new parent. It keeps the first: other
-    /// members know it there, and its own messages count distances from there. The other rank stays
-    /// vacant, and the root names another epoch as for any vacancy.
+    /// Whether this node holds another rank in the numbering of `placement`. A member that moved
+    /// while it was counted gets two ranks, the second by the count of its new parent. It keeps the
+    /// first rank: other members know it at that rank, and its own messages count distances from
+    /// that rank. The other rank stays vacant, and the root names another epoch as for any vacancy.
     fn is_elsewhere(&self, placement: &Placement<I>) -> bool {
         let mine = self.placed.as_ref().map(|(mine, _)| mine);
         mine.is_some_and(|mine| {
@@ -418,25 +422,26 @@ impl<I: Id> Census<I> {
         others.fold(self.belonging.own, Evidence::joined)
     }
 
-    /// Record this node's own evidence that its overlay is the cluster. A node that was a member
-    /// once stays a member.
+    /// Record this node's own evidence that its overlay is the cluster. [`Evidence::Member`] is
+    /// never replaced by weaker evidence.
     pub fn find(&mut self, own: Evidence) {
         self.belonging.find(own);
     }
 
     /// Record whether the overlay is the cluster's or an island. Children are told at once if it
-    /// has become the cluster's, otherwise when their places are repeated: on a cycle of corrupted
-    /// parents a good and a bad word would chase each other.
+    /// has become the cluster's, otherwise when their places are repeated: if bad words were passed
+    /// on at once, too, a good and a bad word would chase each other on a cycle of corrupted
+    /// parents.
     pub fn set_belongs(&mut self, belongs: bool, children: &[I], out: &mut Out<I>) {
         if self.belonging.hear(belongs) && belongs {
             self.beat(children, out);
         }
     }
 
-    /// Take back this node's former rank in the numbering in force. Candidates are `claims` and the
-    /// rank that the parent remembers; the first candidate between the ranks of the ring neighbours
-    /// wins. No other member was ever given this rank, and the place between the neighbours shows
-    /// that no other member claims it. Returns whether the node has a place now.
+    /// Take back this node's former rank in the numbering in force. Candidates are the rank that
+    /// the parent remembers, then `claims`; the first candidate between the ranks of the ring
+    /// neighbours wins. No other member was ever given this rank, and the place between the
+    /// neighbours shows that no other member claims it. Returns whether the node has a place now.
     pub fn recall(&mut self, claims: &[Rank], before: Rank, after: Rank) -> bool {
         let Some(told) = self.in_force else {
             return false;
@@ -457,7 +462,8 @@ impl<I: Id> Census<I> {
         true
     }
 
-    /// Repeat to the children their places, or the numbering in force.
+    /// Repeat to each child its place, or the numbering in force if the child was not counted.
+    /// Without a place of its own this node says nothing.
     pub fn beat(&self, children: &[I], out: &mut Out<I>) {
         if let Some((placement, frozen)) = &self.placed {
             let belongs = self.belonging.is_told;
@@ -478,7 +484,8 @@ impl<I: Id> Census<I> {
         (self.in_force, self.former) = (None, None);
     }
 
-    /// Two counts of one version must be equal: replace the placed one by the newest.
+    /// Two counts of one version must be equal: if the count of the present place has the version
+    /// of the newest count, replace it by the newest.
     pub fn mend(&mut self) {
         let newest = self.newest().clone();
         if let Some((_, Some(frozen))) = &mut self.placed

@@ -206,7 +206,7 @@ fn a_join_during_the_wave_is_given_no_rank() {
         rank: Rank(4),
     };
     let mut out = Out::new();
-    // The root counted by version 101, which did not include node 5 yet.
+    // The root has counted this subtree by version 101, which did not include node 5 yet.
     assert!(census.on_place(placement, 101, false, &[5, 7], &mut out));
     assert_eq!(places(&mut out), [(7, 5, 70)]);
     let (epoch, population) = (placement.epoch, placement.population);

@@ -26,7 +26,7 @@ use crate::id::Id;
 use crate::noise::Noise;
 use crate::outbox::Outbox;
 
-/// One node's part in the joining.
+/// The state of one node while the ring is made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Joining<I> {
     me: I,
@@ -34,14 +34,15 @@ pub(super) struct Joining<I> {
     successor: Option<I>,
     /// The node that this node asked for an exchange.
     asked: Option<I>,
-    /// The smallest identifier of the cycle, once this node has joined one. It is the only
-    /// node of the cycle that asked nobody.
+    /// The smallest identifier of the cycle, once this node's exchange is done or it has no node to
+    /// ask. The node with this identifier is the only one of the cycle that asked no other.
     root: Option<I>,
     /// The nodes whose question was answered, each with the number of nodes that joined through it.
     joined: Vec<(I, u32)>,
     /// The nodes that wait for an answer, each with the successor that it gave.
     waiting: Vec<(I, I)>,
-    /// How many nodes the root counted. From then on no node joins this ring.
+    /// How many nodes the root counted, once it has closed the ring. From then on no node joins
+    /// this ring.
     members: Option<u32>,
 }
 
@@ -169,7 +170,8 @@ impl<I: Id> Joining<I> {
         Step::Progress
     }
 
-    /// The root closes the ring with the nodes that have joined.
+    /// If this node is the root and has not closed the ring yet, close it with the nodes that have
+    /// joined.
     pub(super) fn close<T, E>(&mut self, out: &mut Outbox<I, Body<I>, T, E>) -> Step {
         match self.root == Some(self.me) && self.members.is_none() {
             true => self.complete(self.nodes(), out),
@@ -177,7 +179,7 @@ impl<I: Id> Joining<I> {
         }
     }
 
-    /// The root counted `members` members.
+    /// The node that this one asked says that the root counted `members` members.
     pub(super) fn on_complete<T, E>(
         &mut self,
         from: I,
@@ -191,7 +193,7 @@ impl<I: Id> Joining<I> {
         }
     }
 
-    /// The successor; none while an exchange is under way.
+    /// The successor; none while this node waits for the exchange that it asked for.
     pub(super) const fn successor(&self) -> Option<I> {
         self.successor
     }

@@ -94,13 +94,15 @@ pub enum Body<I> {
         /// has its rank from the order of the list.
         distance: u32,
     },
-    /// An answer: by my list another node is before me, or the list has another length.
+    /// An answer to [`Body::Ahead`]: by my list another node is before me, or my ring has another
+    /// number of members.
     Differs,
-    /// Sorted procedure, to ring neighbours and fingers: I have given up the order of the list.
+    /// Sorted procedure, to ring neighbours and fingers, and to a peer that asks later: I have
+    /// given up the order of the list.
     Unsorted,
     /// A message of [BMG09] Algorithm 2.
     Finger(fingers::Message<I, ()>),
-    /// Procedure as written, step 1: is your place "neighbour CW" free?
+    /// Procedure as written, step 1: is your place "neighbour CCW" free?
     Request,
     /// Procedure as written, step 2: the "neighbour CCW" of the answerer. If it is the asker, the
     /// request was granted.
@@ -129,8 +131,8 @@ impl<I> Body<I> {
         )
     }
 
-    /// The attempt that the message always belongs to: exchanges belong to attempt 1. None if the
-    /// message belongs to the sender's present attempt.
+    /// The attempt that the message always belongs to: exchanges belong to attempt 1, and
+    /// `Unsorted` to attempt 0. None if the message belongs to the sender's present attempt.
     pub const fn attempt(&self) -> Option<u32> {
         match self {
             Self::Exchange { .. }
@@ -148,7 +150,7 @@ impl<I> Body<I> {
     pub const fn slot(&self) -> (u8, u8) {
         match self {
             Self::Exchange { .. } => (0, 0),
-            // Both answer the same question.
+            // Both can answer one `Exchange`.
             Self::Exchanged { .. } | Self::Closed => (1, 0),
             Self::Joined { .. } => (2, 0),
             Self::Complete { .. } => (3, 0),

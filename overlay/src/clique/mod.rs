@@ -7,10 +7,10 @@
 //!   peers ──▶ cycles, or stuck ──▶ doubled distances   as written (`paper`)
 //! ```
 //!
-//! Unless the lists are known to differ, a node tries the order of its list first: a member asks
-//! the next one of the list whether both lists agree. If the lists differ, or no answer comes, the
-//! node goes on with the corrected procedure. The fingers above level 0 are those of [BMG09]
-//! Algorithm 2, except in the procedure as written.
+//! Unless the lists are known to differ, a node tries the order of its list first: it asks the next
+//! node of the list whether their lists agree. If the lists differ, or no answer comes, the node
+//! goes on with the corrected procedure. The fingers above level 0 are those of [BMG09] Algorithm
+//! 2, except in the procedure as written.
 //!
 //! The result is the place where a node starts in the overlay: the member of rank r becomes a child
 //! of the member whose rank is r without its lowest set bit. The overlay then counts its members
@@ -246,7 +246,7 @@ impl<I: Id> Clique<I> {
         self.attempt == 0 && self.ranking.is_some() && !self.is_over
     }
 
-    /// `from` has given up the order of the list, and so does this node.
+    /// `from` asks for an exchange: it has given up the order of the list, and so does this node.
     fn on_exchange(&mut self, from: I, successor: I, out: &mut Out<I>) -> Outcome<I> {
         let fallback = match self.is_sorting() {
             true => self.on_silence(out),
@@ -259,7 +259,7 @@ impl<I: Id> Clique<I> {
         }
     }
 
-    /// A message of this attempt, other than a question of the corrected procedure.
+    /// A message of the present attempt that `on_message` does not handle itself.
     fn on_current(&mut self, from: I, body: Body<I>, out: &mut Out<I>) -> Outcome<I> {
         let expected = self.peers.count();
         let step = match body {
@@ -276,7 +276,7 @@ impl<I: Id> Clique<I> {
                     .on_message(from, message, Rules::default(), out);
                 return self.formed_if(changed.0);
             }
-            // The other messages are for the owner, or were handled above.
+            // `Listed` is for the owner, and `on_message` handles the others.
             _ => Step::Nothing,
         };
         self.after(step, out)
@@ -357,7 +357,7 @@ impl<I: Id> Clique<I> {
             self.fingers = Fingers::new(self.me, Population::ONE, ());
             return self.start_joining(out);
         }
-        // The root goes on with the nodes that have joined.
+        // The root goes on with the nodes that have joined; any other node fails.
         match self.joining.close(out) {
             Step::Complete => self.after(Step::Complete, out),
             _ => self.fail(out),
@@ -438,9 +438,9 @@ impl<I: Id> Clique<I> {
         })
     }
 
-    /// This node gets no place in this ring, and the nodes that wait for it are told. Its contact
-    /// is the node that it asked. The questions form a tree, so no two nodes wait for each other,
-    /// and the root has asked no node.
+    /// This node gets no place in this ring, and the nodes that wait for it are told. The outcome
+    /// names the node that it asked, through which it can find a place. The questions form a tree,
+    /// so no two nodes wait for each other, and the root has asked no node.
     fn fail(&mut self, out: &mut Out<I>) -> Outcome<I> {
         if self.is_over {
             return Outcome::Nothing;

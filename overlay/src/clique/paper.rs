@@ -34,7 +34,8 @@ impl<I: Id> Written<I> {
         }
     }
 
-    /// [FC] step 1: ask a random node whether its place is free.
+    /// [FC] step 1: ask a random node whether its place counterclockwise is free, unless this node
+    /// has a neighbour clockwise.
     pub fn request<T, E>(
         &self,
         peers: &Peers<I>,
@@ -56,7 +57,8 @@ impl<I: Id> Written<I> {
         out.send(from, Body::Current(current));
     }
 
-    /// [FC] step 1: the request was granted if the answer is my own identifier.
+    /// [FC] step 1: the request was granted if the answer is my own identifier. Otherwise ask
+    /// another node.
     pub fn on_current<T, E>(
         &mut self,
         from: I,

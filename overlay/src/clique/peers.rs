@@ -89,7 +89,7 @@ pub struct Neighbours<I> {
     pub before: I,
     /// The peer after the given peer in the list.
     pub after: I,
-    /// Its own place, counted from 0.
+    /// The place of the given peer in the list, counted from 0.
     pub place: usize,
 }
 

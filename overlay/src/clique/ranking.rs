@@ -9,10 +9,11 @@
 //! Each member has a pointer to a member ahead of it, at first to its successor. It asks this
 //! member for that member's own pointer, adds the two distances, and goes on until it points at the
 //! root. Its rank is N less that distance. As the ring is final, every answer is true at any time,
-//! so members need not keep step. While all members double, each answer at least doubles the
-//! distance: ⌈log2 N⌉ rounds.
+//! so members need not keep step. If they do keep step, each answer doubles the distance until the
+//! root is reached: ⌈log2 N⌉ rounds.
 //!
-//! The first question of a member goes to its successor, which thereby learns its predecessor.
+//! The first question of a member goes to its successor. So the successor learns which member is
+//! its predecessor.
 
 use super::message::Body;
 use super::peers::Neighbours;
@@ -39,7 +40,7 @@ pub(super) struct Ranking<I> {
 }
 
 impl<I: Id> Ranking<I> {
-    /// The member `me` of a ring of `members`, whose `successor` is known, begins.
+    /// Begin as the member `me` of a ring with this number of `members`: ask the `successor`.
     pub(super) fn new<T, E>(
         me: I,
         successor: I,
@@ -74,7 +75,7 @@ impl<I: Id> Ranking<I> {
         members: u32,
         out: &mut Outbox<I, Body<I>, T, E>,
     ) -> Self {
-        // The root plays no part, since no distance is asked for.
+        // Which root is given does not matter, since no distance is asked for.
         let ranking = Self::new(me, around.after, me, members, out);
         Self {
             rank: Some(around.place as u32),
@@ -83,7 +84,8 @@ impl<I: Id> Ranking<I> {
         }
     }
 
-    /// `from` asks for this member's pointer. Returns whether the answer helps it.
+    /// `from` asks for this member's pointer. Returns whether `from` gets the pointer, not the
+    /// answer that the lists or the counts differ.
     pub(super) fn on_ahead<T, E>(
         &mut self,
         from: I,
@@ -107,7 +109,7 @@ impl<I: Id> Ranking<I> {
         true
     }
 
-    /// The member that this one points at answers. Returns whether an answer was due.
+    /// A member that this one asked answers. Returns whether the answer was due and can be right.
     pub(super) fn on_ahead_is<T, E>(
         &mut self,
         from: I,
@@ -123,7 +125,7 @@ impl<I: Id> Ranking<I> {
             return true;
         }
         if self.pointer != self.root {
-            // Only the root has no pointer to a member ahead of it.
+            // Only the root has no pointer to a member ahead of it, so this answer is wrong.
             if distance == 0 {
                 return false;
             }

@@ -49,8 +49,8 @@ pub enum Outcome<I> {
     Progress,
     /// The node has its place.
     Formed(Place<I>),
-    /// The attempt is over without a place for this node. The owner joins the overlay through its
-    /// contacts, first through the one given here.
+    /// The procedure is over without a place for this node. The owner joins the overlay through its
+    /// contacts, first through the node given here, if any.
     Failed(Option<I>),
 }
 

@@ -5,8 +5,8 @@
 //! bytes. The host verifies the proof before the machine sees the goodbye, and turns an unproven
 //! one into a [`Rumour`], which any peer may spread.
 //!
-//! A member that has said goodbye is down at once. No message is meant for it until another life of
-//! it appears or the goodbye expires; by then its rank has been given up.
+//! A member that has said goodbye is down at once. No message is meant for it until it appears
+//! again or the goodbye expires. When a goodbye expires, the rank of that member has been given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(super) const MAX_RECENT: usize = 64;
 /// closing link, a late message revives a peer that has left.
 pub(super) const LATE: Duration = Duration::from_millis(1500);
 /// How many times a goodbye is asked about in the beats after its arrival, each time at another
-/// neighbour. The goodbye may have crossed with news of the peer's return on a link that was just
-/// made.
+/// linked peer, if there are several. The goodbye may have crossed with news of the peer's return
+/// on a link that was just made.
 const ASKED: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -70,14 +70,14 @@ impl<I: Id> Goodbyes<I> {
         self.entries.len()
     }
 
-    /// Whether a peer has left.
+    /// Whether a peer has left, by a goodbye that has not expired.
     pub(super) fn has(&self, peer: I) -> bool {
         self.entries
             .get(&peer)
             .is_some_and(|entry| !entry.is_over())
     }
 
-    /// Which life of a peer has left.
+    /// Which life of a peer has left, by a goodbye that has not expired.
     pub(super) fn boot(&self, peer: I) -> Option<u64> {
         let entry = self.entries.get(&peer);
         entry
@@ -85,21 +85,23 @@ impl<I: Id> Goodbyes<I> {
             .map(|entry| entry.boot)
     }
 
-    /// The peers that have left.
+    /// The peers that have left, by goodbyes that have not expired.
     pub(super) fn peers(&self) -> impl Iterator<Item = I> + '_ {
         let left = self.entries.iter().filter(|(_, entry)| !entry.is_over());
         left.map(|(peer, _)| *peer)
     }
 
-    /// Whether a goodbye of this life would be news.
+    /// Whether a goodbye of this life would be believed now. It would not if a goodbye of this or a
+    /// later life is kept, or if in this beat one of this peer, or [`MAX_GOODBYES`] of other peers,
+    /// were believed.
     pub(super) fn is_news(&self, peer: I, boot: u64) -> bool {
         let known = self.entries.get(&peer);
         let is_later = known.is_none_or(|entry| entry.boot < boot);
         is_later && self.believed.len() < MAX_GOODBYES && !self.believed.contains(&peer)
     }
 
-    /// A life of a peer has left; `is_linked` if this node has a link to that very life. Returns
-    /// the peer whose goodbye was displaced.
+    /// A life of a peer has left; `is_linked` if this node has or had a link to that very life.
+    /// Returns the peer whose goodbye was displaced, if that one had not expired.
     pub(super) fn enter(&mut self, goodbye: Goodbye<I>, is_linked: bool) -> Option<I> {
         let Goodbye { peer, boot, proof } = goodbye;
         let entry = Entry {
@@ -128,8 +130,8 @@ impl<I: Id> Goodbyes<I> {
         entry.is_some_and(|entry| !entry.is_over())
     }
 
-    /// The goodbye of a later life of the peer than this one. The peer has lost its state if it
-    /// does not know of that life.
+    /// The goodbye of a life of the peer that is later than the life `boot`. If the process with
+    /// that `boot` does not know of the later life, it has lost its state.
     pub(super) fn later(&self, peer: I, boot: u64) -> Option<Goodbye<I>> {
         self.proven(peer).filter(|goodbye| goodbye.boot > boot)
     }
@@ -199,7 +201,7 @@ impl<I: Id> Goodbyes<I> {
         asked.collect()
     }
 
-    /// The goodbyes that are sent over all links now.
+    /// The goodbyes that are sent over all links now, [`MAX_RECENT`] at most.
     pub(super) fn tell(&mut self) -> Vec<Goodbye<I>> {
         let untold = self.entries.iter_mut();
         let untold = untold.filter(|(_, entry)| entry.is_untold());

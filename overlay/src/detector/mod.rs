@@ -6,8 +6,9 @@
 //! suspect and asks two other peers to do the same, preferably peers with a link to the suspect.
 //! The suspect is down if no answer comes within `DOWN_AFTER` further half beats. A peer that was
 //! sent a beat and still *owes* the acknowledgement at the next look is suspected at that look. A
-//! broken link makes suspicion immediate and proves nothing. A peer that only others hear is *cut*
-//! after twice the time after which a silent one is down: it is alive, but cannot be a neighbour.
+//! broken link makes its peer a suspect at the next look and proves nothing. A peer that only
+//! others hear is *cut* after twice the time after which a silent one is down: it is alive, but
+//! cannot be a neighbour.
 //!
 //! When several peers die together, all watchers of a peer may be among them. So after two
 //! accusations in short order a node pings all its links, fingers too. It watches the peers that do
@@ -40,8 +41,9 @@ const MAX_ASKED: usize = 64;
 /// The most goodbyes in one question, since each may be answered with its proof. The next question
 /// asks about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Every so many beats this node repeats to the accused peers that it hears their accusations, and
-/// asks one neighbour about the other accused peers. A message that is sent only once may be lost.
+/// Every so many beats this node repeats the accusations to those accused peers that it has heard
+/// since, and asks one linked peer about the other accused peers. A message that is sent only once
+/// may be lost.
 const REMIND: u32 = 8;
 
 /// A verdict: the new state of a peer.
@@ -83,11 +85,12 @@ pub struct Detector<I> {
     pace: Pace,
     /// The silence of each watched peer. Bounded by the number of claimed links.
     silent: BTreeMap<I, Silence>,
-    /// The accused peers that were pinged, each with whether a whole wait has passed since.
+    /// The accused peers that were pinged, each with whether [`Timer::Judge`] has fired since, and
+    /// that firing counted.
     asked: BTreeMap<I, bool>,
     rumours: Rumours<I>,
     goodbyes: Goodbyes<I>,
-    /// Whether the timer runs after which other nodes are told.
+    /// Whether the timer runs after which other nodes are told the news.
     is_sharing: bool,
     beats: u32,
     /// The number of recent accusations; each beat takes one away.
@@ -132,7 +135,7 @@ impl<I: Id> Detector<I> {
         self.goodbyes.peers()
     }
 
-    /// How many goodbyes are kept.
+    /// How many goodbyes are kept, expired ones among them.
     pub fn goodbyes(&self) -> usize {
         self.goodbyes.len()
     }
@@ -147,7 +150,8 @@ impl<I: Id> Detector<I> {
         self.goodbyes.is_late(peer)
     }
 
-    /// Take a sign of life, unless it is late. Returns whether the peer was taken for down.
+    /// Take a sign of life, unless it is late. Returns whether the peer was taken for down and no
+    /// longer is.
     pub fn on_heard(&mut self, peer: I, out: &mut Out<I>) -> bool {
         if self.goodbyes.is_late(peer) {
             return false;
@@ -191,8 +195,8 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Whether this node would believe the goodbye if it is proven. `link` is the life of the peer
-    /// at the other end of this node's link to it.
+    /// Whether this node may believe the goodbye if it is proven. `link` is the last known life of
+    /// the peer, if this node has or had a link to it.
     pub fn is_news(&self, goodbye: &Goodbye<I>, link: Option<u64>) -> bool {
         let Goodbye { peer, boot, .. } = *goodbye;
         // A goodbye says nothing about a later life.
@@ -244,7 +248,7 @@ impl<I: Id> Detector<I> {
             .collect()
     }
 
-    /// The transport of this peer has acknowledged a beat: its process lives and hears this node.
+    /// The transport of this peer has acknowledged a packet: its process lives and hears this node.
     /// An accused peer has to do more, since its loop may hang while its transport works on.
     pub fn on_acknowledged(&mut self, peer: I) {
         if self.asked.contains_key(&peer) || self.is_down(peer) {
@@ -253,8 +257,10 @@ impl<I: Id> Detector<I> {
         self.end_silence(peer);
     }
 
-    /// A link to this life of `peer` is up. Tell the peer which members have left and, unless the
-    /// peer itself is accused, which are down. Returns whether the peer was taken for down.
+    /// A link to this life of `peer` is up. If this very life has left, do nothing but expect late
+    /// messages. Otherwise tell the peer which members have left and, unless the peer itself had
+    /// left or is accused, which are down. Returns whether the peer was taken for down and no
+    /// longer is.
     pub fn on_link_up(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
         if self.goodbyes.boot(peer) == Some(boot) {
             // The link was dialled as the peer left: its earlier messages arrive after its goodbye.
@@ -350,8 +356,9 @@ impl<I: Id> Detector<I> {
         verdicts
     }
 
-    /// Repeat the accusations: an accused peer may have missed its accusation, and this node may
-    /// have missed the answer.
+    /// Repeat the accusations to the accused peers that this node has heard since, as they may have
+    /// missed them. Ask one linked peer about other accused peers and about peers that have left,
+    /// as this node may have missed an answer.
     fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
         for accusation in self.rumours.contradicted().take(MAX_TOLD) {
             if links.claimed.contains(&accusation.peer) {
@@ -412,8 +419,8 @@ impl<I: Id> Detector<I> {
         }
     }
 
-    /// Judge the accused peers that were pinged a whole wait ago and have not answered: they are
-    /// down. A wait that does not `count` is started again.
+    /// Judge the accused peers that were pinged before the previous firing and have not answered:
+    /// they are down. A firing that does not count, by `counts`, only starts the timer again.
     pub fn on_judge_timer(&mut self, counts: bool, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let mut verdicts = Vec::new();
         if !counts {
@@ -608,8 +615,8 @@ impl<I: Id> Detector<I> {
         self.goodbyes.doubt_all();
     }
 
-    /// Tell all members of this life: the node has a place again, and an earlier life of it may
-    /// have said goodbye.
+    /// Tell all members that this life of the node is up: the node has a place again, and an
+    /// earlier life of it may have said goodbye.
     pub fn announce(&mut self, out: &mut Out<I>) {
         self.rumours.clear(self.me, self.boot, 0);
         self.share(out);
@@ -668,7 +675,8 @@ impl<I: Id> Detector<I> {
     }
 }
 
-/// The life of a rumour, in beats: routers avoid a dead member for as long as its rank is vacant.
+/// The life of a rumour, in beats: routers avoid a dead member for longer than the grace, during
+/// which its rank is vacant.
 fn life_of_rumours(pace: &Pace) -> u32 {
     beats(pace.rumour.saturating_add(pace.grace), pace.beat)
 }

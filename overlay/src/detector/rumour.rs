@@ -43,7 +43,7 @@ struct Entry<I> {
     rumour: Rumour<I>,
     belief: Belief,
     beats_left: u32,
-    /// Whether the rumour has been passed on.
+    /// Whether the rumour has been passed on, or need not be.
     is_told: bool,
     /// Whether the peer itself said this, about a life that its link here may not have. The peer
     /// answers for that life, so from now on it is accused in that life.
@@ -67,11 +67,11 @@ pub(super) struct Rumours<I> {
 /// The effect of a rumour on what this node believes about the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
-    /// The belief about the peer does not change.
+    /// Whether the peer is taken for down does not change.
     Stale,
-    /// The peer is called down.
+    /// The peer is newly called down, whether that is believed yet or not.
     Accused,
-    /// The peer is called up.
+    /// The peer was taken for down, and is called up.
     Cleared,
     /// Others call the peer up, but it is down by this node's own verdict.
     Denied,
@@ -161,8 +161,8 @@ impl<I: Id> Rumours<I> {
         Some(entry.rumour)
     }
 
-    /// This node was absent. From now on its earlier accusations count as hearsay: one answer
-    /// undoes each.
+    /// The process of this node was paused. From now on its earlier accusations count as hearsay:
+    /// one answer undoes each.
     pub(super) fn doubt_witnessed(&mut self) {
         let accusations = self.entries.values_mut();
         for entry in accusations.filter(|entry| !entry.rumour.is_up) {
@@ -243,13 +243,15 @@ impl<I: Id> Rumours<I> {
         entry.is_some_and(|entry| entry.rumour.boot == rumour.boot)
     }
 
-    /// How far the incarnation of the rumour is ahead of the known one.
+    /// How far the incarnation of the rumour is ahead of the known one; 0 if it is not.
     fn ahead(&self, rumour: &Rumour<I>) -> u32 {
         let known = self.incarnation(rumour.peer, rumour.boot);
         rumour.incarnation.saturating_sub(known)
     }
 
-    /// Whether to bring this accusation, which others may believe, to the accused: once per beat.
+    /// Whether to bring this accusation to the accused now, and note that. It is brought only if
+    /// others may believe it, once per beat, and among at most [`MAX_BROUGHT`] accusations per
+    /// beat.
     pub(super) fn may_bring(&mut self, accusation: &Rumour<I>) -> bool {
         let name = (accusation.peer, accusation.boot, accusation.incarnation);
         self.ahead(accusation) <= MAX_AHEAD
@@ -328,7 +330,7 @@ impl<I: Id> Rumours<I> {
         }
     }
 
-    /// Count a beat. Returns the peers whose accusation has expired.
+    /// Count a beat. Returns the peers that were taken for down by an accusation that has expired.
     pub(super) fn on_beat(&mut self) -> Vec<I> {
         self.new_in_beat = 0;
         // Peers that have had no turn yet come before peers that have had one.
@@ -349,8 +351,8 @@ impl<I: Id> Rumours<I> {
         cleared
     }
 
-    /// The rumours to pass on now. Each neighbour hears them from several nodes, in case that a
-    /// message is lost.
+    /// The rumours to pass on now, [`MAX_TOLD`] at most. Each node hears them from several others,
+    /// in case that a message is lost.
     pub(super) fn tell(&mut self) -> Vec<Rumour<I>> {
         let untold = self.entries.values_mut().filter(|entry| !entry.is_told);
         let told = untold.take(MAX_TOLD).map(|entry| {
@@ -365,7 +367,7 @@ impl<I: Id> Rumours<I> {
         self.entries.values().any(|entry| !entry.is_told)
     }
 
-    /// The last known incarnation of a life of a peer.
+    /// The last known incarnation of a life of a peer; 0 if none is known.
     fn incarnation(&self, peer: I, boot: u64) -> u32 {
         let entry = self.entries.get(&peer).map(|entry| entry.rumour);
         let same = entry.filter(|rumour| rumour.boot == boot);
@@ -404,7 +406,7 @@ fn is_of_other_life<I>(
     let own = known.filter(|entry| entry.is_own);
     let is_answered_for = own.is_some_and(|own| own.rumour.boot == rumour.boot);
     let is_linked = link == Some(rumour.boot) || link.is_some() && is_answered_for;
-    // A life that may be over is no objection to the next life.
+    // If the known life is accused, it may be over: word that a later life is up counts.
     let accused = known.filter(|entry| !entry.rumour.is_up && rumour.is_up);
     let is_next = accused.is_some_and(|_| link < Some(rumour.boot));
     let is_over = known.is_some_and(|entry| entry.rumour.boot > rumour.boot);

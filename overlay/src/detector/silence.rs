@@ -8,7 +8,7 @@ use crate::config::{DOWN_AFTER, SUSPECT_AFTER};
 use crate::planted::Bug;
 use crate::seam::Out;
 
-/// How many neighbours are asked to ping a suspect.
+/// How many peers, at most, are asked to ping a suspect.
 pub(super) const HELPERS: usize = 2;
 /// How many times in a beat a node looks at the silence of its peers.
 pub const HALVES: u32 = 2;
@@ -21,7 +21,8 @@ pub(super) const CALM: u32 = 3;
 /// The silence of a peer, counted in half beats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Silence {
-    /// Half beats without a sign of life from the peer itself or through others.
+    /// Half beats without a sign of life from the peer itself or through others; set to more if
+    /// there is another reason for suspicion.
     pub(super) any: u32,
     /// Half beats without a sign of life from the peer itself.
     pub(super) direct: u32,
@@ -105,7 +106,7 @@ impl<I: Id> Detector<I> {
         silent.is_some_and(|silence| silence.any >= SUSPECT_AFTER)
     }
 
-    /// The peer was heard, or answers.
+    /// The peer was heard, or its transport has acknowledged a packet.
     pub(super) fn end_silence(&mut self, peer: I) {
         if let Some(silence) = self.silent.get_mut(&peer) {
             silence.end();
@@ -132,8 +133,8 @@ impl<I: Id> Detector<I> {
     }
 
     /// Half a beat has passed. Returns the peers that are down or cut. `linked_to` names peers that
-    /// probably have a link to a suspect: asking them needs no new connection, which would come too
-    /// late anyway.
+    /// probably have a link to a suspect: such a peer can ping it without a new connection, which
+    /// would come too late.
     pub fn on_half_beat(
         &mut self,
         links: &Links<'_, I>,

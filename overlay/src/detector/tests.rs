@@ -71,7 +71,7 @@ impl Bed {
             .on_half_beat(&links, |_| self.linked_to, &mut self.out)
     }
 
-    /// Beats in which all watched peers are heard.
+    /// `count` times [`REMIND`] beats, in which all watched peers are heard.
     fn rounds_of_reminders(&mut self, count: u32) {
         for _ in 0..count * REMIND {
             self.beat();

@@ -142,7 +142,7 @@ impl<I, K> Message<I, K> {
             Self::Confirmed {
                 level, direction, ..
             }
-            // Both answer the same question.
+            // `Confirmed` and `Deny` answer the same question.
             | Self::Deny {
                 level, direction, ..
             } => (4, *direction, *level),

@@ -1,4 +1,4 @@
-//! The slow refresh between the rounds of rule 1: one level at a time, because
+//! The slow refresh between the rounds of rule 1, one level at a time. It is needed because
 //! heartbeats do not watch fingers.
 //!
 //! Departure: [BMG09] has nothing like it; there only rule 1's rounds repair.
@@ -11,7 +11,8 @@ use crate::outbox::Outbox;
 use crate::placement::MAX_LEVELS;
 use crate::stamp::{Proof, Stamp, distance};
 
-/// In every so many rounds of visits the counterclockwise fingers are asked too.
+/// In one of this many rounds of visits the counterclockwise fingers are asked too. A round visits
+/// each level once.
 const BACKWARDS: u32 = 4;
 
 impl<I: Id, S: Stamp> Fingers<I, S> {
@@ -76,7 +77,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         }
     }
 
-    /// Whether both fingers at this level agreed when they were last asked.
+    /// Whether both fingers at this level have agreed to the last question that each was asked.
     pub const fn is_confirmed(&self, level: usize) -> bool {
         level < MAX_LEVELS && (self.confirmed[0] & self.confirmed[1]) >> level & 1 == 1
     }
@@ -171,9 +172,9 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         self.replace(level, direction, out)
     }
 
-    /// The sender lacks a finger that this process knows, or is. Repeat the message of rule 2 or 3
-    /// for the sender alone. Without marks only the process one level below is known to have that
-    /// finger.
+    /// The sender lacks a finger. If this process knows that finger, or is it, repeat the message
+    /// of rule 2 or 3 for the sender alone. Without marks this process takes itself for the
+    /// sender's finger one level below, and introduces its own finger of that level.
     pub(super) fn on_seek<M, T, E>(
         &self,
         from: I,
@@ -216,7 +217,8 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         place.and_then(|(level, way)| self.finger(level, way))
     }
 
-    /// Ask any finger for a missing one: the finger of the level below may be missing or down.
+    /// Ask a finger of any level for a missing one, at each turn another: the finger of the level
+    /// below is missing or down.
     fn seek_elsewhere<M, T, E>(
         &self,
         level: usize,
@@ -262,7 +264,7 @@ impl<I: Id, S: Stamp> Fingers<I, S> {
         changed
     }
 
-    /// Ask one level below for a finger that is missing; the ring gives level 0.
+    /// Ask the finger one level below for a missing finger; the ring gives level 0.
     fn seek<M, T, E>(&self, level: usize, direction: Direction, out: &mut Outbox<I, M, T, E>)
     where
         M: From<Message<I, S::Mark>>,

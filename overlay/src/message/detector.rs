@@ -11,12 +11,12 @@ pub const MAX_RUMOURS: usize = 256;
 pub const MAX_TOLD: usize = 64;
 
 /// A message of the detector. Every message of any layer is a sign of life of its sender; Beat,
-/// Ping and Pong are for nodes that have nothing else to send.
+/// Ping and Pong are signs of life even if there is nothing else to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
-    /// To a ring neighbour or parent: I am alive, and this is my place.
+    /// To a ring neighbour or parent: I am alive and, if `mark` is set, this is my place.
     Beat {
-        /// The place of the sender.
+        /// The place of the sender; unset if it has none, or if the receiver need not learn it.
         mark: Option<Mark<I>>,
         /// Whether the receiver should answer with its own place.
         reply: bool,
@@ -79,8 +79,8 @@ impl<I> Rumour<I> {
 }
 
 /// Two batches that wait for one receiver as one batch, without repetitions, the newer rumours
-/// last. Beyond [`MAX_RUMOURS`] the oldest are dropped; a node that has them from hearsay asks
-/// again. Also returns how many were dropped.
+/// last. Beyond [`MAX_RUMOURS`] the oldest are dropped; a node that thus misses the answer to an
+/// accusation asks others about it ([`Message::Doubts`]). Also returns how many were dropped.
 pub fn union<I: PartialEq>(
     mut older: Vec<Rumour<I>>,
     newer: Vec<Rumour<I>>,
@@ -99,7 +99,7 @@ pub struct Goodbye<I> {
     pub peer: I,
     /// The life that has ended.
     pub boot: u64,
-    /// The peer's signature of both, which the host of the receiver verifies.
+    /// The peer's signature of its identity and this life, which the host of the receiver verifies.
     pub proof: Vec<u8>,
 }
 

@@ -5,9 +5,8 @@
 //! ```
 //!
 //! Only messages that ring and fingers need are carried. A tree edge needs a link of its own, and
-//! rumours travel over other links anyway. The carrier does not prove that the sender is the
-//! original one, so a carried message is believed only while the receiver has no link to the
-//! original sender.
+//! rumours travel over other links anyway. Nothing proves that a carried message comes from the
+//! named sender, so it is believed only while the receiver has no link to that sender.
 
 use serde::{Deserialize, Serialize};
 

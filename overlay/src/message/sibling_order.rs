@@ -15,8 +15,8 @@ const FIRST: u32 = 0;
 
 /// The place of a child among its siblings: a path of slots, compared component by component like
 /// the numbers of chapters. The orphan in slot 2 of a dead parent in slot 3 becomes `3.2` under the
-/// grandparent: between 3 and 4, and behind 3 if the dead node returns. So both keep their place in
-/// preorder.
+/// grandparent: between 3 and 4, and behind 3 if the dead node returns. So the orphan and the dead
+/// node keep their places in preorder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SiblingOrder(ArrayVec<u32, MAX_COMPONENTS>);
 
@@ -43,7 +43,7 @@ impl SiblingOrder {
         self.0.is_empty()
     }
 
-    /// The place of a node that stood at `inner` below a node at this place, once the latter is
+    /// The place of a node that stood at `inner` below a parent at this place, once that parent is
     /// gone. The place is unset if it would have too many components.
     #[must_use]
     pub fn joined(&self, inner: &Self) -> Self {
@@ -54,7 +54,8 @@ impl SiblingOrder {
         }
     }
 
-    /// The place behind all children of an heir, where the heir's former siblings keep their order.
+    /// This place, put behind all children of an heir: there the heir's former siblings keep their
+    /// order.
     #[must_use]
     pub fn behind(&self) -> Self {
         Self::slot(BEHIND).joined(self)

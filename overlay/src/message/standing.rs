@@ -57,7 +57,7 @@ impl<I: Id> Standing<I> {
         self.count = self.count.saturating_add(next.count);
     }
 
-    /// How many ranks are not held here.
+    /// How many ranks of the numbering no member of this subtree holds.
     pub const fn vacant(&self) -> u32 {
         self.population.get().saturating_sub(self.count)
     }

@@ -64,7 +64,7 @@ pub struct Lead<I> {
 /// Why a node asks to be attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Claim<I> {
-    /// The node has no tree.
+    /// The node has no tree, or wants another place in its tree.
     Orphan,
     /// The node is the root of a tree that yields to the receiver's.
     Root(RootKey<I>),
@@ -103,7 +103,7 @@ pub enum Message<I> {
     AskLead,
     /// To an asker: I am full, ask this child of mine.
     Redirect(I),
-    /// To an asker: the receiver refuses to be its parent, for this reason.
+    /// To an asker, or to a supposed child: the sender refuses to be its parent, for this reason.
     Refuse(AttachRefusal),
     /// To a former or supposed parent: I am not your child.
     Detach,

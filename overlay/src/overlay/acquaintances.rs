@@ -6,7 +6,8 @@ use crate::noise::Noise;
 
 /// How many members from all over the ring a node remembers, and how many former members besides. A
 /// guess: if three quarters of 128 members die at once, each member knows about a dozen fingers, of
-/// which three live. These are too few for all to find each other; with 32 more, eight live.
+/// which three live. These are too few for all to find each other; of 32 acquaintances eight more
+/// live.
 pub const MAX_ACQUAINTANCES: usize = 32;
 
 /// The members that a node knows besides its neighbours.

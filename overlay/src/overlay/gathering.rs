@@ -8,8 +8,8 @@
 //! Peers that look for their place say so to each other: they have *met*. Members say that they
 //! have their place. The node waits until each listed peer has said one or the other, until no
 //! further peer has for [`Gather::quiet`], or until [`Gather::latest`] is over. If more peers have
-//! their place than look for one, the node is a latecomer: it becomes a child of one of them. So a
-//! single liar keeps no node from meeting the others.
+//! their place than the node has met, it is a latecomer: it becomes a child of one that has its
+//! place. So a single liar keeps no node from meeting the others.
 //!
 //! If the lists of all peers that it has met equal its own, the order of the list decides the
 //! places; otherwise the corrected procedure of the clique does. A node that gets no place there
@@ -28,8 +28,8 @@ use crate::config::Gather;
 use crate::digest::digest_of;
 use crate::noise::Noise;
 
-/// The most latecomers that a node remembers. They are told once this node has a place; further
-/// latecomers ask again by themselves.
+/// The most latecomers that a node remembers. They are told once this node has a place. Further
+/// latecomers are not told, and come to the tree by probing.
 pub(super) const MAX_LATECOMERS: usize = 1024;
 /// The most peers outside its list that a node meets; further ones are ignored until the meeting is
 /// over.
@@ -40,8 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// If the clique gives a node no place, the node remembers this many of the met peers with smaller
 /// identifiers than its own, the smallest first, to ask them for a place.
 const HEIRS: usize = 8;
-/// The making of the ring ends after [`Gather::latest`], but not before this time. It ends whatever
-/// progress is made meanwhile, since a liar could pretend progress for ever.
+/// A ring that is not made within [`Gather::latest`], or within this time if it is longer, is given
+/// up. That holds whatever progress is made meanwhile, since a liar could pretend progress for
+/// ever.
 const LINKING: Duration = Duration::from_secs(10);
 
 /// The gathering of one node.
@@ -68,7 +69,8 @@ enum Stage {
     Meeting,
     /// The nodes make the ring.
     Linking,
-    /// This node is in the tree; it still answers peers that are not.
+    /// This node is in the tree, or looks for a parent there; it still answers peers that look for
+    /// their place.
     Over,
 }
 
@@ -141,7 +143,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// A link is up: tell its peer that this node looks for its place.
+    /// During the meeting, tell a peer with a link that this node looks for its place.
     pub(super) fn tell_list(&self, peer: I, out: &mut Out<I>) {
         let is_meeting = |one: &&Gathering<I>| one.stage == Stage::Meeting;
         if let Some(gathering) = self.gathering.as_ref().filter(is_meeting) {
@@ -255,7 +257,7 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Make the ring with the peers that were met. If more peers have their place than were met,
-    /// join one of these instead.
+    /// become a child of one that has its place instead.
     fn end_meeting(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         let Some(gathering) = &mut self.gathering else {
             return;
@@ -348,7 +350,7 @@ mod tests {
     use crate::overlay::Input;
     use crate::{Config, Effect, Message};
 
-    /// Node 2 of four; the links that it asks for are up.
+    /// Node 2 of four; the links to the other three are up, and a link to node 9.
     fn linked() -> (Overlay<u32>, Out<u32>) {
         let mut config = Config::new(2, 1, 1);
         config.gather = Some(Gather::new(vec![1, 2, 3, 4]));

@@ -28,9 +28,9 @@ use crate::Id;
 use crate::census::Evidence;
 use crate::config::beats;
 
-/// How long a node with [`Config::alone`](crate::Config::alone) tries its contacts. Default 10 s
-/// (guess): if it is shorter than the restart of a contact, the node takes itself for the cluster
-/// too early.
+/// How long a node with [`Config::alone`](crate::Config::alone) tries its contacts. 10 s is a
+/// guess: if it is shorter than the restart of a contact, the node takes itself for the cluster too
+/// early.
 const TRIED: Duration = Duration::from_secs(10);
 /// The most former members that a node counts as lost: as many as a roster names. Further ones are
 /// not counted.
@@ -165,8 +165,8 @@ impl<I: Id> Overlay<I> {
         };
     }
 
-    /// Whether the root has not declared this overlay the cluster, and this node has met none of
-    /// its contacts, or its path reaches no root.
+    /// Whether this overlay is not the cluster by the word of its root, and, besides, this node has
+    /// met none of its contacts or has no path to a root.
     pub(super) fn seeks_contacts(&self) -> bool {
         !self.census.belongs() && !self.has_met()
     }

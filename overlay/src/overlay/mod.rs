@@ -75,13 +75,13 @@ pub struct Overlay<I: Id> {
     marks: BTreeMap<I, Mark<I>>,
     current: Option<PlacedFingers<I>>,
     previous: Option<PlacedFingers<I>>,
-    /// Finger messages of an epoch that has not reached this node yet, in their
-    /// slots: bounded by kinds × levels.
+    /// Finger messages of other epochs, which may yet reach this node, in their slots: bounded by
+    /// kinds × levels.
     early: BTreeMap<(u8, u8), EarlyFinger<I>>,
     refresh: Backoff,
-    /// The finger level that was confirmed last; [`Timer::Confirm`] goes on with the next.
+    /// The finger level that was visited last; [`Timer::Confirm`] goes on with the next.
     visiting: usize,
-    /// How many levels have been confirmed in all.
+    /// How many visits to finger levels there were in all.
     visits: u32,
     /// How many epochs this node has named.
     epochs: u64,
@@ -118,8 +118,8 @@ pub struct Overlay<I: Id> {
     unlinked: BTreeSet<I>,
     /// The peers that this node *claims* a link to: its host has to keep one open.
     claimed: BTreeSet<I>,
-    /// The peers that this node cannot reach, each with the peer that carries its messages. All are
-    /// claimed.
+    /// The peers that this node cannot reach, each with the peer that carries messages to it. This
+    /// node claims links to all unreached peers.
     relayed: BTreeMap<I, I>,
     /// For each silent neighbour the peer that last said that the neighbour is alive.
     vouchers: BTreeMap<I, I>,
@@ -140,7 +140,7 @@ struct Moved {
     family: bool,
     /// The parent sent its Lead (this node's place in the tree), whether that is news or not. The
     /// parent may have taken this node in again, after a pause that this node has not noticed. Then
-    /// it has forgotten this node's Info.
+    /// the parent has forgotten this node's Info.
     lead: bool,
     /// The report of a child, or this node's knowledge of its contacts; also set at every beat.
     count: bool,
@@ -336,7 +336,7 @@ impl<I: Id> Overlay<I> {
     }
 
     /// Whether a peer of [`Self::silent_neighbours`] has been sent a beat and has not acknowledged
-    /// it yet.
+    /// it yet, and its acknowledgement would count.
     pub fn awaits_acknowledgement(&self) -> bool {
         self.detector.awaits_acknowledgement()
     }
@@ -359,8 +359,8 @@ impl<I: Id> Overlay<I> {
     }
 
     /// The peers that have signed a goodbye and have not returned: leaving is not failing. They are
-    /// taken for down, too. At most [`MAX_GOODBYES`](detector::MAX_GOODBYES); further ones are only
-    /// down.
+    /// taken for down, too. At most [`MAX_GOODBYES`](detector::MAX_GOODBYES): one more displaces
+    /// the oldest, and that peer is no longer taken for down.
     pub fn left(&self) -> impl Iterator<Item = I> + '_ {
         self.detector.left()
     }
@@ -370,7 +370,7 @@ impl<I: Id> Overlay<I> {
         self.detector.has_left(peer)
     }
 
-    /// Whether a goodbye would change anything here, so that its proof is worth checking.
+    /// Whether a goodbye may change anything here, so that its proof is worth checking.
     pub fn is_news(&self, goodbye: &detector::Goodbye<I>) -> bool {
         let link = self.boots.get(&goodbye.peer).copied();
         self.detector.is_news(goodbye, link)

@@ -33,7 +33,8 @@ impl<I: Id> Overlay<I> {
         if moved.ring || moved.place {
             self.on_ring_moved(&mut moved, out);
         } else if moved.marks {
-            // No beats here: if one of the two nodes lies, they would answer each other for ever.
+            // No beats here: if this node or a ring neighbour lies, the two would answer each other
+            // for ever.
             self.on_level_zero(&mut moved, out);
         }
         if moved.fingers {

@@ -7,7 +7,7 @@ use crate::relayed::{Carried, Message};
 use crate::{Id, detector};
 
 impl<I: Id> Overlay<I> {
-    /// The neighbours that this node cannot reach, each with the peer that carries its messages.
+    /// The neighbours that this node cannot reach, each with the peer that carries messages to it.
     pub fn relayed(&self) -> impl Iterator<Item = (I, I)> + '_ {
         self.relayed.iter().map(|(peer, by)| (*peer, *by))
     }
@@ -22,8 +22,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// This neighbour lives, but this node cannot reach it: its voucher carries messages to it from
-    /// now on.
+    /// This neighbour lives, but this node cannot reach it: if a peer has vouched for it, that peer
+    /// carries messages to it from now on.
     pub(super) fn relay_to(&mut self, peer: I) {
         if let Some(by) = self.vouchers.remove(&peer) {
             self.relayed.insert(peer, by);
@@ -76,7 +76,7 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Redirect messages to unreached peers to the peers that carry them.
+    /// Redirect messages to unreached peers, if they can be carried, to the peers that carry them.
     pub(super) fn go_round(&self, out: &mut Out<I>) {
         if self.relayed.is_empty() {
             return;

@@ -49,8 +49,8 @@ impl<I: Id> Reports<I> {
 
 impl<I: Id> Overlay<I> {
     /// Tell the parent the size of this subtree, the ranks that it holds, and the evidence that it
-    /// belongs to the cluster and is no island. Remember what the parent was told; a change that
-    /// waited for the end of the pause went with it.
+    /// belongs to the cluster and is no island. Remember what the parent was told. No change waits
+    /// for the end of the pause any more.
     pub(super) fn report(&mut self, parent: I, out: &mut Out<I>) {
         self.reports = Reports {
             standing: self.census.standing(),

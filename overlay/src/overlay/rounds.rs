@@ -20,8 +20,9 @@ pub(super) const IN_FULL: u32 = 12;
 /// For how many beats this node remembers that its root is gone. Nodes that have not noticed yet
 /// may still offer places under that root; meanwhile such offers are ignored.
 const FALLEN: u32 = 24;
-/// Within how many rounds of probes each peer that may be in another tree is probed once. The list
-/// may be full of dead peers, and of peers that never existed.
+/// Within how many rounds of probes each peer that may be in another tree is probed once. A round
+/// probes several of them, since the list may be full of dead peers, and of peers that never
+/// existed.
 const TURNS: usize = 6;
 /// After the loss of a neighbour a node that is no root probes its configured peers in this many
 /// rounds of probes, about a minute. Then it does so only in one round of this many.

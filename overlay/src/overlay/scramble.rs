@@ -58,7 +58,7 @@ impl<I: Id> Overlay<I> {
             }
         }
         self.claimed = peers.iter().copied().filter(|_| noise.one_in(2)).collect();
-        // A copy of the generator, so that later draws of the caller stay the same for each seed.
+        // A copy of the generator: the draws below must not change the later draws of the caller.
         let noise = &mut noise.clone();
         self.reports = Reports::scrambled(self.census.standing(), noise);
         self.shore.vain_beats = noise.next() as u32;

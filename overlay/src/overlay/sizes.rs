@@ -29,7 +29,7 @@ pub struct Size {
 }
 
 impl<I: Id> Overlay<I> {
-    /// The lengths of all lists of this overlay, and their bounds.
+    /// The lengths of lists of this overlay, and their bounds.
     pub fn sizes(&self) -> [Size; 20] {
         let size = |name, length, bound| Size {
             name,

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! [`Gather::quiet`] is the tick of the survey. A node tells its neighbours its *claim*: the best
-//! root that it knows, and its path to that root. After [`Gather::latest`] it becomes a child of
-//! the neighbour on that path, even if that neighbour has no place yet. It keeps its links for the
-//! same time once more: other nodes go by its claim, which would end with the link. Several trees
-//! become one by probing and merging.
+//! root that it knows, and its path to that root. After [`Gather::latest`] it asks the neighbour on
+//! that path for a place, even if that neighbour has no place itself yet. It keeps its links for
+//! the same time once more: other nodes go by its claim, which would end with the link. Several
+//! trees become one by probing and merging.
 //!
 //! Not here: the choice of the tree ([`spanning`]).
 
@@ -27,7 +27,7 @@ const REMEMBERED: usize = 3;
 pub(super) struct Survey<I> {
     gather: Gather<I>,
     spanning: Spanning<I>,
-    /// Whether this node has entered the tree.
+    /// Whether this node has begun to enter the tree.
     is_over: bool,
     /// Whether this node has told its neighbours about its place.
     has_told: bool,
@@ -139,8 +139,8 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// The time of the survey is over: go where the best claim leads. The second time no other node
-    /// goes by this node's claim any more, and the survey ends.
+    /// The time of the survey is over: go where the best claim leads. If this node has gone there
+    /// already, no other node goes by its claim any more, and the survey ends.
     pub(super) fn on_survey_latest(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match &self.survey {
             Some(survey) if survey.is_over => {
@@ -182,8 +182,8 @@ impl<I: Id> Overlay<I> {
         self.end_survey(parent, moved, out);
     }
 
-    /// The nearest ancestor; if it is too deep, an ancestor with room for deeper nodes. Nodes that
-    /// are too deep are spread over the upper half of the path.
+    /// The nearest ancestor; if the node would be too deep below it, an ancestor in the upper half
+    /// of the deepest path that may be. Nodes that would be too deep are spread over that half.
     fn parent_among(&self, ancestors: &[I]) -> Option<I> {
         let depth = ancestors.len();
         let deepest = usize::from(self.config.limits.max_depth).saturating_sub(1);

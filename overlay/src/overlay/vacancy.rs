@@ -35,7 +35,7 @@ pub(super) struct Vacancy {
     unchanged: u32,
     /// Beats since the number of vacant ranks last fell.
     since_fall: u32,
-    /// Beats since every rank was held and every member had one.
+    /// Beats since every rank was held and every member had a rank.
     whole: u32,
 }
 
@@ -71,7 +71,7 @@ impl Vacancy {
 
 impl<I: Id> Overlay<I> {
     /// Once per beat: note how many ranks are vacant and how many members have no rank, and for how
-    /// long. A node that is no root notes none.
+    /// long. A node that is no root notes 0 of both.
     pub(super) fn watch_vacancy(&mut self) {
         let (vacant, unplaced) = self.count_vacancy();
         self.vacancy.beat(vacant, unplaced);
@@ -128,8 +128,8 @@ impl<I: Id> Overlay<I> {
         self.vacancy.vacant
     }
 
-    /// Take back this node's former rank in the numbering in force. The parent, or a member that
-    /// has this node for a finger, says which rank it was.
+    /// Take back this node's former rank in the numbering in force. The rank is known if the
+    /// parent, or a member that has this node for a finger, has said it.
     pub(super) fn recall(&mut self, moved: &mut Moved) {
         let Some((epoch, population)) = self.census.in_force() else {
             return;
@@ -142,8 +142,9 @@ impl<I: Id> Overlay<I> {
         let Some((before, after)) = neighbours else {
             return;
         };
-        // Between its own children any rank would fit, so the ring predecessor must hold the rank
-        // before this node's, if its holder is known.
+        // If both ring neighbours are below this node in the tree, any rank may fit between them.
+        // So the ring predecessor must hold the rank before this node's, if the holder of that rank
+        // is known.
         let next = self.says_to_be_before(epoch, population);
         if next.is_some_and(|(next, _)| self.ring.predecessor != Some(next)) {
             return;
@@ -206,7 +207,7 @@ impl<I: Id> Overlay<I> {
     }
 
     /// The holder of the rank before this node's, by the tables, and its distance; if it is down,
-    /// the one before.
+    /// the holder of the rank before that.
     fn known_to_be_before(&self) -> Option<(I, u32)> {
         let table = self.current.as_ref()?.counterclockwise();
         let at = |level: usize| table.get(level).copied().flatten();
@@ -217,8 +218,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Whether this node's rank lies outside the ranks of its ring neighbours, or its ring
-    /// predecessor is not the holder of the rank before its own.
+    /// Whether this node's rank does not lie between the ranks of its ring neighbours, or its ring
+    /// predecessor is not the member that it should be by the tables, if that one can be reached.
+    /// `false` while the rank of a neighbour is unknown.
     fn is_misplaced(&self) -> bool {
         let Some(mine) = self.placement() else {
             return false;

@@ -144,7 +144,7 @@ async fn accept_one(
         entered,
     };
     // The connection is registered before the HelloAck is written. Once the peer has the HelloAck,
-    // it may say goodbye on another connection, and then this one must be known.
+    // it may end another connection in favour of this one, which must be known by then.
     let ack = Greeting::Hello(ack);
     let registered = greeted.register(shared, hello, Some(ack)).await;
     guard.disarm();

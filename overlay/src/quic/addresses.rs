@@ -1,9 +1,8 @@
 //! This node's own addresses: whether the addresses that its links use still exist.
 //!
-//! A link that this node has accepted sends from the address at which it was dialled. Once
-//! that address is gone, nothing can be sent over it, and nothing closes it. A link that
-//! this node has dialled sends from whatever address the kernel chooses, and the peer
-//! follows.
+//! A link that this node has accepted sends from the address at which it was dialled. Once that
+//! address is gone, nothing can be sent over the link, and nothing closes the link. A link that
+//! this node has dialled sends from whatever address the kernel chooses, and the peer follows.
 //!
 //! Peers that advertise nothing are known by the addresses at which they are seen. These are noted
 //! as well, so that other nodes can learn where such a peer is now.
@@ -157,8 +156,8 @@ impl Shared {
         own.reported_gone = gone;
     }
 
-    /// Note the address of the peer at the other end of its current link. A peer that advertises no
-    /// address may have moved, and other nodes are told where it is now.
+    /// If the peer advertises no address, note the address at which it is seen over its current
+    /// link: it may have moved, and other nodes are told where it is now.
     pub(super) fn note_address(&self, link: &Link) {
         if !link.is_seen_only {
             return;
@@ -177,7 +176,7 @@ impl Shared {
     }
 }
 
-/// Whether this host has an address. In doubt the answer is yes.
+/// Whether this host has this address. In doubt the answer is yes.
 fn is_own(ip: IpAddr) -> bool {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => true,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   greeting ─▶ a link stands ─▶ its process is asked over it: Question, Answer
-//!            ─▶ none stands   ─▶ other addresses of the peer are tried: Probe, Present
+//!            ─▶ none stands   ─▶ other addresses of a starting peer are tried: Probe, Present
 //!            ─▶ not admitted  ─▶ Refusal, with what the refused process can check itself
 //! ```
 
@@ -27,7 +27,7 @@ use super::{Shared, TransportEvent, tls};
 use crate::PeerId;
 use crate::lives::{Admission, Answer, Consequence, Greeter, Holder, admission, consequence};
 
-/// How many other addresses of a peer are probed when one of its processes starts.
+/// How many other addresses of a peer, at most, are probed when one of its processes starts.
 const MAX_PROBES: usize = 4;
 
 /// The decision about a greeted connection.
@@ -179,7 +179,8 @@ impl Shared {
         None
     }
 
-    /// Ask which process of `peer` is at an address; `None` if no process answers in time.
+    /// Ask which process of `peer` is at an address, and whether it has the connection `about`
+    /// itself. `None` if no process of `peer` answers in time, or if no dial is free.
     async fn probe(
         self: &Arc<Self>,
         peer: PeerId,

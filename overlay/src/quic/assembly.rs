@@ -15,8 +15,8 @@ use super::frame::{HEADER_LEN, Header, RefusedFrame};
 const AT_ONCE: usize = 64 << 10;
 
 /// The frame of a stream that is being assembled. Between frames a stream holds no more than a
-/// short buffer, however long the last frame was: receivers of long frames are counted, streams are
-/// not.
+/// short buffer, however long the last frame was: the memory of a long frame is counted while it is
+/// assembled, that of a stream between frames is not.
 #[derive(Debug)]
 pub(super) struct Assembly {
     /// The longest body; longer ones are refused.

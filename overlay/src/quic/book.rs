@@ -6,8 +6,9 @@
 //! heard first: only later ones displace each other. A wrong address costs a refused dial, never a
 //! wrong peer: the certificate decides.
 //!
-//! The address of a peer's metrics is kept by life: hearsay about a newer life replaces hearsay
-//! about an older one. The word of the peer itself over a link replaces all hearsay.
+//! The address of a peer's metrics is kept by life: while the peer has no link here, hearsay about
+//! a newer life replaces all words about an older one. The word of the peer itself over a link
+//! replaces all hearsay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -63,7 +64,7 @@ pub(super) fn is_dialable(address: &SocketAddr) -> bool {
     address.port() != 0 && !address.ip().is_unspecified() && !address.ip().is_multicast()
 }
 
-/// Whether an address needs an interface of the host that uses it to be complete.
+/// Whether an address is complete only together with an interface of the host that uses it.
 pub(super) fn is_link_local(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(address) if address.ip().is_unicast_link_local())
 }
@@ -208,7 +209,7 @@ impl Book {
             if entry.name.is_empty() && is_right {
                 entry.name = contact.name;
             }
-            // Peers far away have no other source. A linked peer speaks for itself.
+            // Of a peer far away there is no other word. A linked peer speaks for itself.
             if !entry.linked && is_newer(contact.metrics, entry.metrics) {
                 entry.metrics = contact.metrics;
             }

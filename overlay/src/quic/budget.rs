@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Room for a number of bytes. A frame that is longer than the whole room takes all of it, so one
-/// frame always fits.
+/// Room for a number of bytes. A frame that is longer than the whole room takes all of the room, so
+/// no frame is too long for it.
 #[derive(Debug, Clone)]
 pub(super) struct ByteBudget {
     free: Arc<Semaphore>,
@@ -64,10 +64,11 @@ impl ByteBudget {
     }
 }
 
-/// A peer's share of the room for all. A frame takes no more of either than the share. The task
-/// that waits longest for the common room is next, and the others wait behind it. As a peer can
-/// take no more than its share, one peer alone cannot keep others waiting while more than one share
-/// fits.
+/// A peer's share of the common room, which is the room for all peers. A frame takes its bytes from
+/// the share and from the common room, from neither more than a whole share. The task that has
+/// waited longest for the common room is next, and the others wait behind it. A peer takes at most
+/// one share of the common room. So one peer alone cannot keep others waiting if two shares fit
+/// into that room.
 #[derive(Debug)]
 pub(super) struct Share {
     own: ByteBudget,

@@ -1,10 +1,12 @@
-//! Buffers in which frames are assembled. A buffer is used again once none of its frames is in use.
+//! Buffers in which frames are assembled. Long buffers are kept for a while, and one is used again
+//! once no frame in it is in use.
 //!
-//! A frame lives from its last byte until its last copy is passed on. New memory for each frame
+//! A frame is in use from its arrival until its last copy is passed on. New memory for each frame
 //! would be cold, or come from the operating system, page by page.
 //!
-//! A holder of a frame keeps the whole buffer but counts only the frame. So a buffer is at most
-//! about twice as long as each frame that begins in it.
+//! A holder of a frame keeps the whole buffer but counts only the frame. So a buffer above
+//! [`SHORT`] has one frame, and is at most twice as long as that frame's length, rounded up to a
+//! multiple of [`BLOCK`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -26,8 +28,8 @@ const KEPT_BYTES: usize = 16 << 20;
 /// The buffers of one transport whose frames may still be in use.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// The last used are at the end. Each has its size beside it, since a handle does not show the
-    /// size while frames share the buffer.
+    /// The buffers that were kept last are at the end. Each has its size beside it, since a handle
+    /// does not show the size while frames share the buffer.
     kept: Mutex<Vec<(usize, BytesMut)>>,
 }
 
@@ -39,7 +41,8 @@ pub(super) struct Buffer {
 }
 
 impl Buffers {
-    /// Make room in `buffer` for a frame of `length` bytes in all; the buffer keeps its content.
+    /// Make room in `buffer` for a frame of `length` bytes in all. If it is too short or much too
+    /// long, another buffer with the same content takes its place.
     pub(super) fn make_room(&self, buffer: &mut Buffer, length: usize) {
         if buffer.bytes.capacity() >= length && is_apt(buffer.size, length) {
             return;
@@ -69,7 +72,8 @@ impl Buffers {
         Buffer::of(size)
     }
 
-    /// Keep a buffer that is read into no more, until its frames are gone.
+    /// Take back a buffer that is read into no more, to use it again once no frame in it is in use.
+    /// A short buffer is let go, and so is one that is longer than all that may be kept.
     pub(super) fn keep(&self, Buffer { size, mut bytes }: Buffer) {
         bytes.clear();
         if size <= SHORT || size > KEPT_BYTES {
@@ -119,7 +123,7 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    /// A frame of `length` bytes, in a buffer that had no more room than that.
+    /// A frame of `length` bytes, assembled in `buffer`.
     fn frame(buffers: &Buffers, buffer: &mut Buffer, length: usize) -> bytes::Bytes {
         buffers.make_room(buffer, length);
         buffer.bytes.resize(length, 7);

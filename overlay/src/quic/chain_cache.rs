@@ -35,10 +35,11 @@ impl ChainCache {
     }
 }
 
-/// The peers over whose links bad chains came. One bad chain is forgiven per second. The value of a
-/// peer is the time, in seconds, at which its last bad chain will be forgiven. A signature is
-/// judged at every hop, so an honest peer passes bad chains on only while its authorities, lists or
-/// clock differ from this node's.
+/// The peers over whose links signatures failed: the chain was bad, or the signature beside an
+/// unknown chain. One failure of each peer is forgiven per second. The value of a peer is the time,
+/// in seconds, at which its last failure will be forgiven. A signature is judged at every hop, so
+/// an honest peer passes bad chains on only while its authorities, lists or clock differ from this
+/// node's.
 ///
 /// At most [`Notary::MAX_JUDGED`] peers; one more displaces the peer that is forgiven first.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Whether one more chain from this peer may fail.
+    /// Whether one more signature from this peer may fail.
     pub(super) fn may_fail(&mut self, from: PeerId, now: u64) -> bool {
         self.count(from, now) < Notary::MAX_FAILURES
     }
@@ -66,7 +67,8 @@ impl Failures {
         self.forgiven.insert(from, until);
     }
 
-    /// How many failures are not forgiven yet. A clock that is set back does not add to them.
+    /// How many failures are not forgiven yet. After a clock is set back there may be more than
+    /// before, but never more than [`Notary::MAX_FAILURES`].
     fn count(&mut self, from: PeerId, now: u64) -> u64 {
         let Some(until) = self.forgiven.get_mut(&from) else {
             return 0;

@@ -38,7 +38,7 @@ impl Dial {
     }
 }
 
-/// The two ends of a link, and the boot of this one.
+/// The two ends of a link, and the boot of this node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) me: PeerId,
@@ -90,8 +90,8 @@ pub(super) struct BothGone {
     pub(super) heard: GoneConnections,
 }
 
-/// Choose between a new connection and the current one, both of the linked life. `boot` is the
-/// peer's.
+/// Choose between a new connection and the current one, which lead to the same life of the peer,
+/// with this `boot`. `gone`: the connections that either side takes for gone.
 pub(super) fn choose(ends: Ends, boot: u64, new: Dial, current: Dial, gone: BothGone) -> Choice {
     let BothGone { said, heard } = gone;
     use Direction::{Incoming, Outgoing};
@@ -169,7 +169,7 @@ mod tests {
             (Some((7, 4)), Choice::Stays),
             (Some((7, 5)), Choice::IsGone),
             (Some((7, 6)), Choice::IsGone),
-            // These are dials of other lives of mine, whose numbers may be greater.
+            // These are dials of other lives of this node, whose numbers may be greater.
             (Some((6, 9)), Choice::Stays),
             (Some((8, 9)), Choice::Stays),
         ] {

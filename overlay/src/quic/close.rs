@@ -12,27 +12,31 @@ use crate::PeerId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum CloseCode {
-    /// The connection is drained: each side has read all that the other sent.
+    /// Nothing is left to do. A link is drained, so that each side has read all that the other
+    /// sent. Or a probe was answered, a refusal was read, or a dial is not needed any more.
     Done = 0,
     /// The dialler expected another peer, or has the identity of the acceptor.
     WrongPeer = 1,
     /// The peer speaks another version of the protocol.
     Version = 2,
-    /// A newer process of the same identity is linked, or its life is proven.
+    /// Another process of the same identity has taken the place of the peer's process, or a newer
+    /// life of that identity is proven.
     OldBoot = 3,
-    /// This node has no room for another link.
+    /// This node has no room for another peer or link, or the peer has too many connections.
     Busy = 4,
-    /// A frame or greeting was refused.
+    /// A frame or greeting was refused, or a task that reads or writes a stream has panicked.
     Protocol = 5,
-    /// The greeting, a frame or the drain took too long.
+    /// The greeting, a frame or the drain took too long, or the handshake made room for another
+    /// one.
     TooSlow = 6,
     /// This node stops.
     Stopping = 7,
-    /// The certificate is no longer accepted.
+    /// The peer's certificate has expired or is no longer accepted, or this node's own has expired.
     Certificate = 8,
-    /// No packet came over the connection, and another one took its place.
+    /// One side takes the connection for gone, and another connection has taken its place.
     Silent = 9,
-    /// Another process of the same identity lives, linked to this node or found at a known address.
+    /// Another process of the refused peer's identity lives, linked to this node or found at a
+    /// known address.
     Duplicate = 10,
     /// This process continues as a new life.
     NewLife = 11,
@@ -63,9 +67,9 @@ impl CloseCode {
 pub enum DownReason {
     /// Neither side needed the link, or the peer has put another connection in its place.
     Idle,
-    /// The peer said goodbye because it stops, or this node stops.
+    /// The peer has said that it stops, or this node stops.
     PeerStopping,
-    /// The peer runs as a newer process, or continues as a new life.
+    /// The peer runs as another process, or continues as a new life.
     Restarted,
     /// The peer was silent for the idle timeout, or another connection took the place of a silent
     /// one.
@@ -105,8 +109,8 @@ pub enum DialError {
     /// No address of the peer is known.
     #[error("no address of the peer is known")]
     NoContact,
-    /// A name of the peer has no address, as far as the resolver knows, and no other
-    /// address of it is known.
+    /// A name of the peer has no address, as far as the resolver knows, and no other address of the
+    /// peer is known.
     #[error("`{host}` does not resolve: {problem}")]
     Unresolved {
         /// The name.
@@ -114,7 +118,7 @@ pub enum DialError {
         /// The answer of the resolver.
         problem: String,
     },
-    /// No bound socket can reach any of its addresses.
+    /// No bound socket can reach an address of the peer, and no other address has answered.
     #[error("no socket of this node has the address family of the peer")]
     NoRoute,
     /// No answer came in time.
@@ -128,12 +132,12 @@ pub enum DialError {
         /// The name in its certificate.
         name: String,
     },
-    /// This node did not accept the other side's certificate: the metric label of
-    /// the cause.
+    /// This node did not accept the other side's certificate, or TLS failed here: the metric label
+    /// of the cause.
     #[error("this node refuses the certificate of the peer: {}", explanations::of(.0))]
     Certificate(&'static str),
-    /// The other side did not accept this node's certificate: the metric label of
-    /// the cause.
+    /// The other side did not accept this node's certificate, or TLS failed there: the metric label
+    /// of the cause.
     #[error("the peer refuses the certificate of this node: {}", explanations::of(.0))]
     OwnCertificate(&'static str),
     /// The other side speaks another protocol version.
@@ -206,7 +210,8 @@ impl DialError {
         }
     }
 
-    /// Whether a peer has answered. An answer says more than silence at another address.
+    /// Whether something at an address has answered. An answer says more than silence at another
+    /// address.
     pub(super) const fn is_answer(&self) -> bool {
         !matches!(
             self,

@@ -21,14 +21,15 @@ use super::peer::Peer;
 use super::{Shared, TransportEvent, tls};
 
 /// How often a dialler looks whether a link in doubt is heard again, and how many times at least. A
-/// guess: together ten times as long as an acknowledgement may wait. If it is shorter, a good link
-/// may be replaced.
+/// guess: together ten times as long as an acknowledgement may wait. If the looks end sooner, a
+/// good link may be replaced.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 10;
 /// How long an address may be silent before the next one is dialled beside it. RFC 8305: 250 ms.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Dial a peer until a link stands that is not in doubt, or no link is wanted any more.
+/// Dial a peer until a link stands that is not in doubt, no link is wanted any more, or the
+/// transport stops.
 pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
     let mut failures = peer.failures();
     while peer.goes_on_dialling(shared.is_stopping()) {
@@ -67,8 +68,8 @@ pub(super) async fn dial(shared: Arc<Shared>, peer: Arc<Peer>) {
 }
 
 /// Pause after failures. The pause doubles up to the maximum, and news of the peer ends it. The
-/// jitter is fixed for each pair, which is enough to keep two nodes from dialling each other in
-/// step.
+/// jitter is fixed for each pair of dialler and peer, which is enough to keep two nodes from
+/// dialling each other in step.
 async fn pause(shared: &Shared, peer: &Peer) {
     let limits = &shared.limits;
     let doubled = limits
@@ -99,9 +100,9 @@ impl From<DialError> for Failed {
     }
 }
 
-/// Try the peer's addresses, the best known first, until one leads to a link. The next address is
-/// tried when the one before has failed or has been silent for [`STAGGER`]. The first connection
-/// that stands is greeted.
+/// Try the peer's addresses, the best known first, until one leads to a link or no dial is useful
+/// any more. The next address is tried when the one before has failed or has been silent for
+/// [`STAGGER`]. The connections that stand are greeted one after the other.
 async fn dial_once(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), Failed> {
     if shared.has_no_room(peer.is_linked()) {
         return Err(DialError::NoRoom.into());
@@ -170,7 +171,8 @@ async fn reach<'a>(
         shared.metrics.dials.increment(1);
         let is_beside = peer.is_linked();
         let limit = match is_beside {
-            // A retransmission of the first packets would come so late that a new dial is sooner.
+            // The next retransmission of a first packet would come so late that a new dial is
+            // sooner.
             true => shared.limits.handshake_timeout / 2,
             false => shared.limits.handshake_timeout,
         };
@@ -213,7 +215,8 @@ async fn reach<'a>(
 }
 
 impl Reached<'_> {
-    /// Greet the peer, and make the connection a link.
+    /// Greet the peer, and make the connection a link. A connection beside a link in doubt is
+    /// closed instead if the dial is not useful any more.
     async fn greet(self, shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<(), DialError> {
         let until = self.until;
         let greeted = tokio::time::timeout_at(until, self.greet_in_time(shared, peer)).await;

@@ -2,8 +2,9 @@
 //!
 //! Maintenance has a queue and room of its own, and takes turns with the other events, so it waits
 //! neither behind data nor for the room of data. It never passes an event about its own peer's
-//! link: it waits outside both queues until the host has taken each earlier `LinkUp`, and a
-//! `LinkDown` comes after all earlier maintenance. All other events come in their original order.
+//! link. It waits outside both queues until the host has taken each earlier event about that link,
+//! and a later one comes after all earlier maintenance. All other events come in their original
+//! order.
 //!
 //! One budget bounds both number and bytes of a queue: an event takes its bytes, but at least an
 //! equal share of the room. A reader that finds no room waits, and flow control holds its peer
@@ -61,7 +62,7 @@ impl LinkEvents {
     }
 }
 
-/// A link event of a peer in its queue.
+/// An event about a peer's link that the host has not taken yet.
 #[derive(Debug)]
 struct Turn {
     of: LinkEvents,
@@ -128,7 +129,8 @@ impl Events {
         }
     }
 
-    /// The next event of the two queues, each asked by `ask`. If both have one they take turns.
+    /// The next event of the two queues, each asked by `ask`. If both have one they take turns, but
+    /// an event about a link comes after all earlier maintenance.
     fn take(
         &mut self,
         mut ask: impl FnMut(&mut Queue) -> Option<Waiting>,
@@ -179,7 +181,7 @@ struct Lane {
     /// The waiting events, whose number is bounded by `room`.
     queue: mpsc::UnboundedSender<Waiting>,
     room: ByteBudget,
-    /// The least room that an event takes: an equal share.
+    /// The least room that an event takes: the whole room divided by the greatest number of events.
     least: usize,
 }
 
@@ -214,8 +216,8 @@ fn lane(events: usize, bytes: usize) -> (Lane, Queue) {
 }
 
 impl EventSender {
-    /// Send an event. It waits for its turn and for room, which is counted; once stopped, it is
-    /// sent only if it need not wait.
+    /// Send an event. It waits for its turn and for room, which is counted. Once `stop` is
+    /// cancelled, an event that would have to wait is dropped.
     pub(super) async fn send(
         &self,
         event: TransportEvent,
@@ -279,7 +281,7 @@ impl Lane {
         loop {
             links.taken().await;
             let room = self.room.take(bytes).await;
-            // Another link may have come and gone meanwhile.
+            // Another event about the link may have come meanwhile.
             if links.are_taken() {
                 return room;
             }
@@ -300,7 +302,7 @@ mod tests {
 
     const PEER: PeerId = PeerId::from_bytes([7; 16]);
 
-    /// Both ends of the events, and the count of one peer.
+    /// Both ends of the events, and the link events of one peer.
     struct Bed {
         sender: EventSender,
         events: Events,
@@ -349,7 +351,8 @@ mod tests {
     }
 
     impl Bed {
-        /// Returns whether there was room.
+        /// Returns whether the sending is over at once. After the stop it is over even without
+        /// room.
         async fn tell(&self, event: TransportEvent) -> bool {
             let priority = match &event {
                 TransportEvent::Received { class, .. } if *class == PlainClass::Maintenance => {
@@ -409,8 +412,8 @@ mod tests {
             }
             told.await;
         }
-        // The maintenance passes the packet, and so does a later one. The end of the link does not
-        // pass them.
+        // The first maintenance passes the packet, which has its turn before the second one. The
+        // end of the link passes no maintenance.
         bed.tell_all([maintenance(2), DOWN]).await;
         let all = [maintenance(1), packet(1), maintenance(2), DOWN];
         assert_eq!(bed.take_all(), all);

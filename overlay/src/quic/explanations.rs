@@ -72,7 +72,7 @@ pub(super) fn of(label: &str) -> &'static str {
     known.map_or("for another reason", |(_, meaning)| meaning)
 }
 
-/// The remedy for an operator whose node refused a peer.
+/// The remedy for an operator whose node refused a peer, or could not reach it.
 pub(super) fn remedy(label: &str) -> &'static str {
     match label {
         "expired" => "issue a new certificate for the peer, or correct the clock of this host",

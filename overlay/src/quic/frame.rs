@@ -14,7 +14,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::book::Contact;
 use crate::PeerId;
 
-/// The version of frames and greetings; another one is refused.
+/// The version of frames and of datagrams. A frame of another version is refused, and such a
+/// datagram is dropped.
 pub(super) const VERSION: u8 = 1;
 /// Bytes before the contacts of a frame.
 pub(super) const HEADER_LEN: usize = 8;
@@ -23,7 +24,8 @@ const FLAG_CONTACTS: u8 = 1;
 /// the lock of its contact book, for which its own senders wait.
 const CONTACTS_MAX: usize = 256;
 
-/// The slot of a maintenance message: of the messages with one key only the newest matters.
+/// The slot of a maintenance message: of the messages with one key only the newest is sent, unless
+/// it is merged with the older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotKey {
     /// The kind of message.
@@ -110,15 +112,15 @@ pub struct Frame {
     pub head: Bytes,
     /// The rest of the body.
     pub payload: Bytes,
-    /// Peers that the body names. The transport attaches a peer's contact when it first introduces
-    /// the peer to this receiver.
+    /// Peers that the body names. The transport attaches a peer's contact unless it remembers that
+    /// it has told that contact on the same stream.
     pub introduces: Vec<PeerId>,
-    /// The function that merges this body with that of an older frame in the same slot. The newer
+    /// The function that merges this head with that of an older frame in the same slot. The newer
     /// frame replaces the older one if this is `None` or returns `None`.
     pub merge: Option<Merge>,
 }
 
-/// Makes one body of two that wait in one slot, the older and the newer.
+/// Makes one head of two that wait in one slot, the older and the newer.
 pub type Merge = fn(&Bytes, &Bytes) -> Option<Bytes>;
 
 impl Frame {
@@ -179,7 +181,7 @@ impl StreamKind {
     }
 }
 
-/// Why an incoming frame, and with it the connection, is refused.
+/// Why an incoming frame, and with it the connection, is refused. A datagram is only dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedFrame {
     /// The body is longer than its class allows.
@@ -191,10 +193,11 @@ pub enum RefusedFrame {
     /// The frame has another version.
     #[error("the frame has an unknown version")]
     Version,
-    /// Undefined flags, an unknown stream or contacts that do not parse.
+    /// Undefined flags, an unknown or repeated stream, a second frame on a large stream, contacts
+    /// that do not parse or are out of bounds, or a greeting that is malformed or out of place.
     #[error("the frame is malformed")]
     Malformed,
-    /// The long frame was begun and not ended in time.
+    /// The long frame did not end in time, and other frames waited for its room.
     #[error("the frame began and did not end in time")]
     Overdue,
 }
@@ -258,8 +261,8 @@ impl Header {
     }
 }
 
-/// Write header and contacts of a frame whose body has `body_len` bytes. Contacts that do not fit
-/// are left out. Returns how many were written.
+/// Write header and contacts of a frame whose body has `body_len` bytes. If the contacts are too
+/// many or too long, only the first ones are written. Returns how many were written.
 pub(super) fn put_header(out: &mut BytesMut, contacts: &[Contact], body_len: usize) -> usize {
     let mut taken = contacts.len().min(CONTACTS_MAX);
     let encoded = loop {

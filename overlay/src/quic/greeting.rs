@@ -7,7 +7,7 @@
 //!     either ── Member ──▶                "I have been counted with others"
 //!     either ── Question(fingerprint) ──▶ "is this connection yours as well?"
 //!     either ── Answer(fingerprint, yes/no) ──▶
-//!     either ── Needed(yes/no) ──▶        both no: somebody says goodbye
+//!     either ── Needed(yes/no) ──▶        both no: one side says goodbye
 //!     either ── Goodbye{streams} ──▶      "that was all, on so many streams"
 //!     either ── Read ──▶                  "read to the end", the goodbye's answer
 //! ```
@@ -53,14 +53,15 @@ pub(super) struct Hello {
     /// The addresses at which the greeter can be dialled. If there are none, it is dialled where it
     /// is seen.
     pub(super) addresses: Vec<SocketAddr>,
-    /// The greeter's connections to the process that it greets: a process with one of them knows
-    /// the greeter already. At most [`OTHERS_MAX`], the first ones.
+    /// Fingerprints of the greeter's connections to the identity that it greets, this one among
+    /// them. A process with another of these connections knows the greeter already. At most
+    /// [`OTHERS_MAX`] of them.
     pub(super) others: Vec<Fingerprint>,
     /// Whether the greeter was counted with other nodes in this life.
     pub(super) is_member: bool,
     /// The greeter's signature for its boot, see [`Notary::sign_life`]; empty if it has none.
     pub(super) statement: Bytes,
-    /// The address of the greeter's metrics, if other hosts can use it.
+    /// The address of the greeter's metrics, if other nodes can use it.
     pub(super) metrics: Option<MetricsAddress>,
 }
 
@@ -127,7 +128,7 @@ pub(super) enum Greeting {
     Present(Hello, bool),
 }
 
-/// Why no greeting was received.
+/// Why no greeting was sent or received.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GreetingError {
     #[error("the greeting has another protocol version")]

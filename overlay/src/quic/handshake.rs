@@ -25,10 +25,12 @@ use crate::PeerId;
 
 /// The priority of the greeting stream: above all classes.
 pub(super) const GREETING_PRIORITY: i32 = 4;
-/// How many times a greeting is judged, again whenever another link came up meanwhile.
+/// How many times a greeting is judged at most: again whenever another link came up meanwhile, or
+/// the peer left the table.
 const JUDGEMENTS: usize = 4;
 
-/// A connection over which both sides have greeted.
+/// A connection whose two greetings are known. An acceptor's own greeting, the HelloAck, is sent
+/// only over the link.
 pub(super) struct Handshake {
     pub(super) connection: Connection,
     pub(super) chain: Vec<CertificateDer<'static>>,
@@ -47,8 +49,9 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Make the connection a link if its process is admitted, or let it drain if another one
-    /// stands. `ack` is the first message over the link.
+    /// Make the connection a link if its process is admitted. If another connection to the same
+    /// process stays, let this one drain; otherwise close it. `ack`, on the accepting side, is the
+    /// first message over the link.
     pub(super) async fn register(
         self,
         shared: &Arc<Shared>,
@@ -141,7 +144,8 @@ enum Unadmitted {
 }
 
 /// Judge the process of a connection, and give the connection its place. `said` are the connections
-/// that this node called gone. Returns the peer, and the token after which the link may write.
+/// that this node called gone. Returns the peer, and the token, if any, that the link waits for
+/// before it writes.
 async fn settle(
     shared: &Arc<Shared>,
     link: &Arc<Link>,
@@ -204,8 +208,8 @@ pub(super) fn subject_of(
     Some((subject, *chain))
 }
 
-/// The addresses that the peer advertises. A peer that advertises none is dialled where it is seen,
-/// since it dials from the socket on which it listens.
+/// The addresses that the peer advertises and that can be dialled. A peer that advertises none is
+/// dialled where it is seen, since it dials from the socket on which it listens.
 pub(super) fn said_addresses(hello: &Hello) -> Vec<SocketAddr> {
     let said = hello.addresses.iter().copied().filter(is_dialable);
     said.take(ADDRESSES_MAX).collect()
@@ -218,7 +222,7 @@ pub(super) fn seen(connection: &Connection) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The parts of a greeting that depend on its receiver.
+/// The greeting of this node, which depends on its receiver.
 impl Shared {
     pub(super) fn hello(&self, to: PeerId, attempt: u64) -> Hello {
         let own = self.life.own();
@@ -234,7 +238,8 @@ impl Shared {
         }
     }
 
-    /// The connections to this peer that are gone: the ended ones, and a link in doubt.
+    /// The connections to this peer that are gone: the dials by the peer that have ended, and a
+    /// link in doubt.
     fn gone(&self, peer: PeerId) -> GoneConnections {
         let mut gone = GoneConnections {
             ended: self.book().ended(peer),

@@ -21,8 +21,8 @@ use crate::PeerId;
 
 /// The longest SPIFFE id, in bytes: the SPIFFE standard, section 2.3.
 const URI_MAX: usize = 2048;
-/// A certificate that ends later than this from now cuts its link after this time: timers could not
-/// represent dates far beyond a year.
+/// The longest time for which a certificate keeps its link up, even if it is valid for longer:
+/// timers could not represent dates far beyond a year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The holder of a certificate, as the certificate names it.
@@ -96,8 +96,8 @@ impl Subject {
     }
 }
 
-/// Whether a text can be the last segment of a SPIFFE id: SPIFFE standard, section 2.2. Such a text
-/// is safe to show.
+/// Whether a text can be the last segment of a SPIFFE id, by the SPIFFE standard, section 2.2, and
+/// has at most [`NAME_MAX`] bytes. Such a text is safe to show.
 pub fn is_name(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(is_plain)
@@ -243,8 +243,8 @@ impl Identity {
         &self.subject.name
     }
 
-    /// The ends of this node's certificate, of its authorities and of their lists: for each kind of
-    /// document the earliest end in the future.
+    /// The terms of this node's certificate, its authorities and their lists: for each kind of
+    /// document the one that ends next, or that ended last if all have ended.
     pub fn terms(&self) -> Vec<Term> {
         let now = ASN1Time::now().timestamp();
         terms(&self.chain, &self.roots, &self.revocations, now)
@@ -261,8 +261,8 @@ impl Identity {
         self.revocations.iter().filter(is_forged).count()
     }
 
-    /// The revocation lists of the believed authorities, and of the authorities between them and
-    /// this node, by their issuers.
+    /// The issuers of the revocation lists, by the ids of the lists. Only lists count of the
+    /// believed authorities, and of the authorities between them and this node.
     pub fn lists(&self) -> BTreeMap<ListId, ListIssuer> {
         let authorities = [&self.roots[..], self.chain.get(1..).unwrap_or_default()].concat();
         let known = self.revocations.iter().filter_map(|list| {
@@ -319,8 +319,8 @@ fn certificates(
     }
 }
 
-/// How long an accepted chain is still valid: until its leaf or an intermediate expires. An
-/// intermediate that has expired already does not count, as the chain was accepted without it.
+/// How long an accepted chain is still valid, at most [`FAR`]: until its leaf or an intermediate
+/// expires. Expired intermediates do not count, as the chain was accepted without them.
 pub(super) fn valid_for(chain: &[CertificateDer<'_>]) -> Duration {
     let now = ASN1Time::now().timestamp();
     let mut ends = chain.iter().map(|certificate| end_of(certificate));

@@ -26,7 +26,7 @@ impl Introductions {
         }
     }
 
-    /// Whether exactly this contact was told already.
+    /// Whether exactly this contact is remembered as told. If so, it counts as used now.
     pub(super) fn has(&mut self, contact: &Contact) -> bool {
         let digest = digest(contact);
         let known = self.contacts.get(&contact.id);

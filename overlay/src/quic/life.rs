@@ -34,7 +34,8 @@ const MAX_NOTICES: usize = 256;
 #[derive(Debug, Clone)]
 pub(super) struct Own {
     pub(super) boot: u64,
-    /// This process's signature for the boot; empty if its key does not sign.
+    /// This process's signature for the boot; empty if the key fails, or its chain is too long to
+    /// travel.
     pub(super) statement: Bytes,
     /// Whether the process was counted with other nodes in this life.
     pub(super) is_member: bool,
@@ -113,8 +114,8 @@ impl Life {
         let mut notary = Notary::new(identity, false)?;
         let statement = notary.sign_life(self.boot()).unwrap_or_default();
         self.lives().retain(|peer, boot, statement| {
-            // Each statement counts as its own peer's: one that is refused costs the others
-            // nothing.
+            // Each statement counts as brought by its own peer: one that is refused uses up no
+            // other peer's allowance of bad chains.
             notary.verify_life(peer, peer, boot, statement).is_ok()
         });
         *self.notary() = notary;
@@ -134,7 +135,8 @@ impl Life {
         }
     }
 
-    /// Whether `peer` has signed this life. The statement came over the link to `from`.
+    /// Whether it is proven that `peer` has signed this life. The statement came over the link to
+    /// `from`.
     pub(super) fn is_proven(&self, from: PeerId, peer: PeerId, life: (u64, &Bytes)) -> bool {
         let (boot, statement) = life;
         let mut notary = self.notary();
@@ -190,7 +192,8 @@ impl Life {
 pub(super) struct Connections(Arc<Mutex<BTreeSet<(PeerId, Fingerprint)>>>);
 
 impl Connections {
-    /// Note a connection until the value is dropped, unless the peer has `most` already.
+    /// Note a connection until the returned value is dropped. `None` if the peer has `most`
+    /// already.
     pub(super) fn enter(
         &self,
         peer: PeerId,
@@ -216,7 +219,7 @@ impl Connections {
         self.lock().contains(&(peer, *fingerprint))
     }
 
-    /// The connections to `peer`, as many as a Hello names.
+    /// The fingerprints of connections to `peer`, at most as many as a Hello names.
     pub(super) fn to(&self, peer: PeerId) -> Vec<Fingerprint> {
         let all = self.lock();
         to_peer(&all, peer).take(OTHERS_MAX).copied().collect()

@@ -12,7 +12,7 @@ pub(super) const CONTROL_FRAME: usize = 64 << 10;
 pub(super) const LARGE_STREAMS: usize = 2;
 /// Bytes of maintenance frames that wait for the host; they do not wait behind other frames. When
 /// full, readers wait as for [`TransportLimits::event_bytes`]. A guess: sixteen of the longest
-/// frames, thousands of the usual ones. With less a burst of many peers holds up their links.
+/// frames, a thousand of the usual ones. With less a burst of many peers holds up their links.
 pub(super) const MAINTENANCE_EVENT_BYTES: usize = 1 << 20;
 /// Bytes that incoming handshakes may have sent before they are answered; more are dropped. A
 /// guess: 16 KiB for each of [`TransportLimits::incoming`], more than the first packets of any
@@ -33,10 +33,10 @@ pub(super) const SEND_WINDOW: u64 = 5 << 19;
 /// too large, the first burst of a link loses packets; if it is too small, long messages start
 /// slowly.
 pub(super) const INITIAL_WINDOW: u64 = 256 << 10;
-/// How long a peer may delay an acknowledgement for other data to travel with. Every wait is a
-/// timer and a wake-up on both sides of an idle link, so it is short. QUIC's default of 25 ms would
-/// also delay the repair of a lost short message. A guess: longer than a receipt takes. If it is
-/// too short, idle links wake their hosts once more for each message.
+/// How long a peer may delay an acknowledgement for other data to travel with. QUIC's default of 25
+/// ms would also delay the repair of a lost short message. 5 ms, a guess: longer than a receipt
+/// takes. If it is too short, the acknowledgement travels alone, and idle links wake their hosts
+/// once more for each message.
 pub(super) const ACK_DELAY: Duration = Duration::from_millis(5);
 /// The RTT that is assumed before the first sample. 50 ms, a guess: RFC 9002 suggests 333 ms, for
 /// the Internet. In a cluster that would only delay the repair of a lost first packet.
@@ -56,12 +56,14 @@ pub struct TransportLimits {
     /// Peers that have a link, a claim, a dial or waiting frames; a send to one more fails. A
     /// guess: four times the links.
     pub peers: usize,
-    /// Known contacts; old hearsay makes room for new ones. 8,192, a guess: twice `peers`, so that
-    /// the addresses of peers without a link stay known.
+    /// Known contacts. For a new one the hearsay unused for longest makes room, then any other
+    /// contact that is neither configured nor linked. 8,192, a guess: twice `peers`, so that the
+    /// addresses of peers without a link stay known.
     pub contacts: usize,
-    /// Contacts that a stream remembers as told; the one unused for longest is told again. A guess:
-    /// more than a node introduces to one peer in an epoch. With fewer the same contacts travel
-    /// again and again.
+    /// Contacts that the writer of a stream remembers as told. When there are more, the one unused
+    /// for longest is forgotten, and is told again when it is next mentioned. A guess: more than a
+    /// node introduces to one peer in an epoch. With fewer the same contacts travel again and
+    /// again.
     pub told_contacts: usize,
     /// Maintenance slots per peer; a frame with a further key is turned away. A guess.
     pub slots: usize,
@@ -69,13 +71,13 @@ pub struct TransportLimits {
     pub control_frames: usize,
     /// Packets that wait per peer; more are turned away. A guess.
     pub packet_frames: usize,
-    /// Bytes of packets that wait per peer; more are turned away. A guess: 4 MiB is two connection
-    /// windows.
+    /// Bytes of packets that wait per peer; more are turned away, but one packet always fits. A
+    /// guess: 4 MiB is two connection windows.
     pub queue_bytes: usize,
     /// The longest packet body; longer ones close the connection. 16 MiB.
     pub packet_frame: usize,
-    /// Longer bodies get a stream of their own, so that shorter bodies pass them. 320 KiB, a guess:
-    /// for a longer body, one more stream and its two tasks cost little.
+    /// Packets with longer bodies get a stream of their own, so that shorter ones pass them. 320
+    /// KiB, a guess: for a longer body, one more stream and its two tasks cost little.
     pub large_above: usize,
     /// Bytes of large bodies, and of all bodies on streams of their own, that all links together
     /// may be assembling. Further ones are not read until there is room. A guess: the share of four
@@ -84,25 +86,25 @@ pub struct TransportLimits {
     /// How many of these bytes one peer may use. A peer that begins bodies and never ends them thus
     /// leaves room for other peers. A guess: one of the longest bodies.
     pub peer_assembly_bytes: usize,
-    /// How long such a body may take, whatever its length, from the time when it has room. A guess:
-    /// a peer that is gone is given up before that.
+    /// The time that each such body has in any case, from the moment when it has room; its length
+    /// adds to that, see `assembly_rate`. A guess: a peer that is gone is given up before that.
     pub assembly_timeout: Duration,
-    /// Each such number of bytes adds a second to that time. After that time, and every
-    /// `assembly_timeout` from then on, the node looks whether others wait for room. If they do at
-    /// two looks in a row, the connection is closed. A guess: half a megabit a second.
+    /// Each such number of bytes adds a second to the time of a body. When that time is over, and
+    /// every `assembly_timeout` from then on, the node looks whether others wait for room. If they
+    /// do at two looks in a row, the connection is closed. A guess: half a megabit a second.
     pub assembly_rate: u32,
     /// Events that wait for the host, if all are short, and as many of maintenance. When full,
     /// readers wait and flow control holds their peers back. A guess.
     pub events: usize,
-    /// Bytes of the frames among these events, of all peers together; one frame always fits. A
-    /// frame shorter than an equal share takes that share. When full, readers wait as for `events`.
-    /// A guess: two of the longest frames.
+    /// Bytes of the frames among the events that are not maintenance, of all peers together; one
+    /// frame always fits. A frame takes at least this number divided by `events`. When full,
+    /// readers wait as for `events`. A guess: two of the longest frames.
     pub event_bytes: usize,
     /// Unanswered handshakes in quinn; more are ignored. 1,024, a guess: as many as `links`.
     pub incoming: usize,
     /// Handshakes in progress in each direction. Of more incoming ones some are refused: an address
-    /// with fewer handshakes than another takes the place of the other's oldest one. More outgoing
-    /// ones wait. A guess.
+    /// takes the place of another address's oldest one if that address has the most, and at least
+    /// two more. More outgoing ones wait. A guess.
     pub handshakes: usize,
     /// The longest time from the first packet to HelloAck. A guess: five probe timeouts of lost
     /// first packets at the initial RTT.
@@ -136,7 +138,7 @@ pub struct TransportLimits {
 }
 
 impl TransportLimits {
-    /// How long the assembly of a body of `bytes` bytes may take.
+    /// How long the assembly of `bytes` bytes may take before the node looks whether others wait.
     pub(super) fn assembly_time(&self, bytes: usize) -> Duration {
         let seconds = bytes as u64 / u64::from(self.assembly_rate.max(1));
         let more = Duration::from_secs(seconds);

@@ -102,8 +102,9 @@ impl Location {
     }
 }
 
-/// Check a host name: RFC 1123, 2.1, with underscores, which some resolvers accept. A last part of
-/// digits is refused, as it would be a mistyped address.
+/// Check a host name: about RFC 1123, 2.1, but a hyphen may stand anywhere, and so may an
+/// underscore, which some resolvers accept. A last part of digits is refused, as it would be a
+/// mistyped address.
 fn check_host(host: &str) -> Result<(), &'static str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let is_part = |part: &str| (1..=63).contains(&part.len()) && part.bytes().all(plain);

@@ -77,7 +77,8 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// The error text of the resolver, without the prefix of the standard library.
+/// The error text of the resolver, without the prefix of the standard library; a general text if
+/// that prefix is missing.
 fn plain(text: &str) -> String {
     let text = text.strip_prefix("failed to lookup address information: ");
     text.map_or_else(|| "the resolver fails".to_owned(), str::to_owned)

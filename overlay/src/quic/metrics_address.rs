@@ -20,19 +20,19 @@ pub struct MetricsAddress {
     pub is_tls: bool,
 }
 
-/// The word on a peer's metrics in one of its lives. Hearsay replaces it only if it is about a
-/// newer life; the peer's own word over a link always replaces it. So a restart can move or
-/// withdraw the address.
+/// The word on a peer's metrics in one of its lives. Hearsay about a newer life replaces the known
+/// word while the peer is not linked; the peer's own word over a link always replaces it. So a
+/// restart can move or withdraw the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MetricsWord {
     /// The life that the word is about.
     pub boot: u64,
-    /// The address of the metrics in that life; none if other hosts cannot use it.
+    /// The address of the metrics in that life; none if other nodes cannot use it.
     pub at: Option<MetricsAddress>,
 }
 
 impl MetricsAddress {
-    /// The address to advertise for a server bound to `bound`; none if no other host could use it.
+    /// The address to advertise for a server bound to `bound`; none if no other node could use it.
     /// `is_local` says that the nodes are linked over the loopback and so share one host.
     pub fn of(bound: SocketAddr, is_tls: bool, is_local: bool) -> Option<Self> {
         let (ip, port) = (bound.ip().to_canonical(), bound.port());
@@ -63,10 +63,10 @@ impl MetricsAddress {
 }
 
 impl Contact {
-    /// The address of its metrics, as far as it is known and plausible, and whether it uses TLS. A
-    /// peer on another host has none on this host's loopback. Nodes serve plain HTTP only on the
-    /// loopback: a scraper that believed any other address would send its token to whatever listens
-    /// there.
+    /// The address of the peer's metrics, as far as it is known and plausible, and whether it uses
+    /// TLS. A peer on another host has none on this host's loopback. Nodes serve plain HTTP only on
+    /// the loopback: a scraper that believed any other address would send its token to whatever
+    /// listens there.
     pub fn metrics_at(&self) -> Option<(SocketAddr, bool)> {
         let said = self.metrics?.at?;
         let home = self.addresses.first()?.ip().to_canonical();

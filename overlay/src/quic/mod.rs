@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A peer is a SPIFFE id proven by mutual TLS. A link is up once the acceptor has answered the
-//! dialler's Hello. The transport does not read frames. Frames that a broken link has lost stay
-//! lost. Frames that still wait in a peer's queue are sent over the next link, or dropped when a
-//! dial fails.
+//! dialler's Hello. The transport does not read the bodies of frames. Frames that a broken link has
+//! lost stay lost. Frames that still wait in a peer's queue are sent over the next link, or dropped
+//! when a dial fails.
 //!
-//! Nothing here is global: many transports live in one process.
+//! Nothing here is global: many transports can live in one process.
 //!
 //! Not here: the overlay's messages and timers, the content of a beat, retransmission beyond QUIC's
 //! own.

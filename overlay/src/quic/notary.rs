@@ -13,8 +13,8 @@
 //!
 //! A chain must name the claimed signer, and is judged as in a handshake. If the signature is valid
 //! as well, the chain is remembered, so that the steady cost is one signature check. A peer that
-//! brings bad chains is limited. The scheme is one of TLS 1.3. Signatures of TLS itself begin with
-//! 64 spaces; none of these does.
+//! brings bad chains is limited. The scheme is one of TLS 1.3. The bytes that TLS itself signs
+//! begin with 64 spaces; the bytes of these statements do not.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ const SCHEMES: [SignatureScheme; 6] = [
 #[derive(Debug)]
 pub struct Notary {
     me: PeerId,
-    /// The signing key; none if the chain is too long to go with a signature.
+    /// The signing key; none if it fits no scheme, or the chain is too long to go with a signature.
     signer: Option<Box<dyn Signer>>,
     signs_content: bool,
     /// The node's own chain in the form in which it travels.
@@ -109,7 +109,8 @@ pub enum Forged {
     /// The certificate belongs to another peer.
     #[error("the signature is of {0}, not of the named peer")]
     OtherSigner(PeerId),
-    /// The signature is not by the certificate's key, or not for this statement.
+    /// The signature is not by the certificate's key, not for this statement, or of an unknown
+    /// scheme.
     #[error("the signature does not match the signed statement")]
     Content,
     /// The chain is not judged now: it was refused a moment ago, or the peer that brought it has
@@ -132,22 +133,22 @@ impl Notary {
     /// For how many signers the last judged chain is remembered; beyond that the oldest is judged
     /// again. Also for how many peers bad chains are counted.
     pub const MAX_JUDGED: usize = 1024;
-    /// How many bad chains over one link are judged at once. After that one more is judged each
-    /// second, and other chains are believed only if they are remembered. A guess: a liar costs at
-    /// most some milliseconds, and then less than its packets do.
+    /// How many bad chains of one peer's links are judged at once. After that one more is judged
+    /// each second, and other chains are believed only if they are remembered. A guess: a liar
+    /// costs at most some milliseconds, and then less than its packets do.
     pub const MAX_FAILURES: u64 = 16;
     /// For how many seconds a signer's refused chain is not judged again. Other nodes may still
     /// believe the chain and pass it on, and must not use up their links' allowance with it. A
-    /// guess: if it is too short they do, if it is too long a chain that becomes valid is refused
-    /// longer.
+    /// guess: with fewer they use it up, with more a chain that becomes valid is refused longer.
     const REFUSED_SECONDS: u64 = 10;
 
     /// The longest statement of a life or a goodbye, with its chain.
     pub const MAX_STATEMENT: usize = 4 + Self::MAX_SIGNATURE + Self::MAX_CHAIN;
 
     /// A notary that believes the authorities of `identity`, and signs with its key: lives and
-    /// goodbyes always, contents if `signs_content`. With a chain that is too long to travel it
-    /// signs nothing. That is an error only if it has to sign contents.
+    /// goodbyes always, contents if `signs_content`. With a key that fits no scheme, or a chain
+    /// that is too long to travel, it signs nothing. That is an error only if it has to sign
+    /// contents.
     pub fn new(identity: &Identity, signs_content: bool) -> Result<Self, NotaryError> {
         let provider = rustls::crypto::ring::default_provider();
         let (signer, chain) = match (signer(identity, &provider), chain(identity)) {

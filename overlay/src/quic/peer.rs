@@ -1,9 +1,9 @@
 //! One peer: its claim, its queue, its dial, and which connection is *the* link.
 //!
-//! A connection that loses against another drains: its frames in flight still arrive. Frames that
-//! wait go over the winner, which starts to write after the peer has read the loser to its end, so
-//! that each class stays in order. Another process of the peer, once it is admitted (`admission`),
-//! wins at once.
+//! A connection that loses against another one to the same process drains, unless it counts as
+//! gone: its frames in flight still arrive. Frames that wait go over the winner, which starts to
+//! write after the peer has read the loser to its end, so that each class stays in order. Another
+//! process of the peer, once it is admitted (`admission`), wins at once.
 //!
 //! The host, or a look at this node's addresses, can put a link in doubt: they take it for dead
 //! though QUIC has not given it up. Such a link is dialled beside until another connection takes
@@ -63,7 +63,7 @@ pub(super) struct Link {
     pub(super) questions: mpsc::Sender<Question>,
     /// The entry of this connection among those of the process.
     pub(super) entered: Entered,
-    /// The peer's other connections to this process, by its greeting.
+    /// The peer's connections to this node, by its greeting; this one may be among them.
     pub(super) others: Vec<Fingerprint>,
     /// The number of the dial, by its dialler's count.
     pub(super) attempt: u64,
@@ -81,7 +81,7 @@ pub(super) struct Link {
     pub(super) ready: [AtomicWaker; 3],
     /// Persistent streams that the peer opened, one bit per class.
     pub(super) persistent: AtomicU8,
-    /// Set once: from then on no new frame is written.
+    /// Set once, when the drain begins: a writer ends as soon as it finds no frame to take.
     pub(super) drain: watch::Sender<Option<Farewell>>,
     /// Cancelled when the peer has read all that this side wrote, or when the link is lost.
     pub(super) settled: CancellationToken,
@@ -89,7 +89,8 @@ pub(super) struct Link {
     pub(super) large: Arc<Semaphore>,
     /// Whether the peer advertises no address and is known only by the address where it is seen.
     pub(super) is_seen_only: bool,
-    /// Whether another connection has taken the place of this one without a drain; the host knows.
+    /// Whether this connection counted as gone when another one took its place. The host is told of
+    /// that, so the end of this connection is no news to it.
     pub(super) is_given_up: AtomicBool,
     /// Makes the link's task send a message that the peer acknowledges.
     pub(super) probe: Notify,
@@ -134,7 +135,8 @@ impl Link {
         self.connection.close_reason().is_none()
     }
 
-    /// A number that rises with each QUIC frame that only the peer's process can send.
+    /// A number that rises with the QUIC frames that only the peer's process can send:
+    /// acknowledgements, pings, datagrams and stream data.
     fn heard(&self) -> u64 {
         let heard = self.connection.stats().frame_rx;
         heard.acks + heard.ping + heard.datagram + heard.stream
@@ -144,7 +146,8 @@ impl Link {
 /// The role of a new connection.
 #[derive(Debug)]
 pub(super) enum ConnectionRole {
-    /// The connection is the link. It writes nothing before the token is cancelled.
+    /// The connection is the link. It writes no frame before the token, if any, is cancelled, or
+    /// the time of a drain is over.
     Current(Option<CancellationToken>),
     /// The connection is superfluous: it drains at once.
     Superfluous,
@@ -172,7 +175,7 @@ pub(super) struct Peer {
     pub(super) assembly: Share,
     /// Ends the pause before the next dial.
     pub(super) retry: Notify,
-    /// Notified when a link was registered, or a dial failed.
+    /// Notified when a peer without a link gets one, or a dial to it fails.
     decided: Notify,
 }
 
@@ -187,7 +190,7 @@ struct State {
     current: Option<Arc<Link>>,
     /// The value of [`Link::heard`] when the current link was last put in doubt.
     doubt: Option<u64>,
-    /// The token `settled` of the last link that was drained.
+    /// The token `settled` of the link that was last set aside, until the next link takes it.
     settled: Option<CancellationToken>,
     /// Rises whenever frames may have been lost with a link.
     generation: u64,
@@ -222,8 +225,7 @@ impl State {
         }
     }
 
-    /// No packet comes over this link any more, and another takes its place: frames in flight on it
-    /// may be lost.
+    /// This link counts as gone, and another takes its place: frames in flight on it may be lost.
     fn give_up(&mut self, link: &Link) {
         self.generation += 1;
         self.down = DownReason::TimedOut;
@@ -514,7 +516,7 @@ impl Peer {
                 .is_none_or(|current| current.boot == link.boot)
         {
             // The link should have drained and did not. The host must know that frames may be
-            // missing, although another link stands.
+            // missing, although the link was no longer the current one.
             state.generation += 1;
             state.down = reason;
         }
@@ -527,7 +529,7 @@ impl Peer {
         state.running.retain(|other| !Arc::ptr_eq(other, link));
     }
 
-    /// The state for the host: the linked boot and the generation.
+    /// The state for the host: the linked boot and the generation, and why the last link ended.
     pub(super) fn linked(&self) -> (Option<(u64, u64)>, DownReason) {
         let state = self.lock();
         let current = state.current.as_ref();
@@ -535,7 +537,7 @@ impl Peer {
         (linked, state.down)
     }
 
-    /// Whether this node needs a link, as told to the peer.
+    /// Whether this node needs a link: the peer is claimed, or frames wait for it.
     pub(super) fn is_needed(&self) -> bool {
         self.lock().is_wanted()
     }

@@ -35,7 +35,7 @@ struct State<K> {
 
 #[derive(Debug)]
 struct Taken {
-    /// Cancelled when the permit goes to another sender.
+    /// Cancelled when the permit is taken away.
     lost: CancellationToken,
     /// Whether the permit cannot be taken away now.
     is_busy: bool,
@@ -69,8 +69,8 @@ impl<K: Ord + Clone> FairPermits<K> {
         Self(Arc::new(Shared { state, freed }))
     }
 
-    /// Take a permit. If all are taken, take it from a sender that has at least two more than this
-    /// one; `None` if there is no such sender.
+    /// Take a permit. If all are taken, one that is not busy is taken from the sender with the
+    /// most, if that has at least two more than this sender; otherwise `None`.
     pub fn take(&self, sender: K) -> Option<FairPermit<K>> {
         self.take_from(sender, |own| own + 2)
     }
@@ -81,8 +81,8 @@ impl<K: Ord + Clone> FairPermits<K> {
         self.take_from(sender, |_| 0)
     }
 
-    /// Take a permit as [`Self::take_oldest`] does, and wait while all are busy. One task waits at
-    /// a time.
+    /// Take a permit as [`Self::take_oldest`] does, and wait while all are busy. Only one task may
+    /// wait at a time.
     pub async fn wait(&self, sender: K) -> FairPermit<K> {
         loop {
             let freed = self.0.freed.notified();
@@ -98,8 +98,8 @@ impl<K: Ord + Clone> FairPermits<K> {
         self.lock().taken
     }
 
-    /// Take a permit. If all are taken, take it from a sender with at least `least(own)` permits,
-    /// where `own` is the number of this sender's.
+    /// Take a permit. If all are taken, one that is not busy is taken from the sender with the
+    /// most, if that has at least `least(own)` permits, where `own` is the number of this sender's.
     fn take_from(&self, sender: K, least: impl FnOnce(usize) -> usize) -> Option<FairPermit<K>> {
         let mut state = self.lock();
         if state.taken >= state.most {
@@ -159,7 +159,7 @@ impl<K: Ord + Clone> State<K> {
 }
 
 impl<K: Ord + Clone> FairPermit<K> {
-    /// The token that is cancelled when the permit goes to another sender.
+    /// The token that is cancelled when the permit is taken away.
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
     }

@@ -2,7 +2,8 @@
 //!
 //! A metric is declared once, in a registry: name, kind, labels, unit, meaning. Its handles are
 //! made from the declaration alone, so no metric lacks a meaning. A registry describes its metrics
-//! to a recorder and starts its counters and histograms at 0. Documents are written from it.
+//! to a recorder. It starts its counters and histograms at 0, if their series are known beforehand.
+//! Documents are written from the registry.
 //!
 //! ```
 //! binomesh_overlay::registry! {

@@ -23,9 +23,9 @@ pub struct TransportConfig {
     pub identity: Identity,
     /// The addresses to listen on and to dial from; at least one. `[::]` serves IPv4 too.
     pub bind: Vec<SocketAddr>,
-    /// The locations at which others can dial this node. Empty: the bound addresses; for an
-    /// unspecified one, the address that each peer sees. This node looks names up itself, at the
-    /// start and now and then, and advertises their addresses.
+    /// The locations at which others can dial this node. Empty: the bound addresses that can be
+    /// dialled; if there are none, each peer dials the address that it sees. This node looks names
+    /// up itself, at the start and now and then, and advertises their addresses.
     pub advertised: Vec<Location>,
     /// The address of this node's metrics, to be told to others.
     pub metrics: Option<MetricsAddress>,
@@ -79,9 +79,8 @@ pub enum TransportEvent {
         /// The reason for the failure.
         reason: DialError,
     },
-    /// A newer life of this node's identity is proven. No running process of that life was found,
-    /// or this process is starting and so gives way. The host must begin a life with a greater
-    /// boot.
+    /// A newer life of this node's identity is proven. No running process of that life is known, or
+    /// this process is starting and so gives way. The host must begin a life with a greater boot.
     Outlived {
         /// The boot of that life.
         newest: u64,
@@ -132,7 +131,7 @@ pub enum BindError {
         crate::lives::BOOT_MAX
     )]
     Boot,
-    /// The key cannot sign lives, or signatures cannot be judged.
+    /// The signatures of lives cannot be judged.
     #[error("cannot check the signatures of lives: {0}")]
     Notary(#[from] super::NotaryError),
     /// The call was not made within a tokio runtime.
@@ -140,8 +139,8 @@ pub enum BindError {
     NoRuntime,
 }
 
-/// Why a frame was not queued. `Full` leaves a reminder to tell the host of room, and a peer
-/// without a link may be dialled.
+/// Why a frame was not queued. `Full` leaves a reminder to tell the host of room, except for
+/// maintenance. Even then a peer without a link may be dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The peer has no link, and no contact of it is known.
@@ -172,7 +171,7 @@ pub enum SendError {
 /// Why a contact was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
-    /// The name is too long, there are too many addresses, or one cannot be dialled.
+    /// The name is too long, there are too many addresses or none, or one cannot be dialled.
     #[error(
         "the name of the contact is too long, or it has too many addresses or one that cannot be dialled"
     )]

@@ -60,7 +60,7 @@ pub(super) struct Shared {
     /// Rate limits of log lines about refused handshakes: of peers, and of strangers.
     pub(super) peer_warnings: Mutex<Warnings>,
     pub(super) stranger_warnings: Mutex<Warnings>,
-    /// Outgoing handshakes in progress.
+    /// Permits for outgoing handshakes in progress.
     pub(super) dials: Semaphore,
     /// Links that run, draining ones too.
     pub(super) links: AtomicUsize,
@@ -192,8 +192,8 @@ impl Shared {
         for endpoint in &self.endpoints {
             endpoint.set_server_config(Some(server.clone()));
         }
-        // Count after the verifiers are new and before the links are checked: so a handshake that
-        // began before the renewal is not missed by both.
+        // Count after the verifiers are new and before the links are checked. So a link whose
+        // handshake began before the renewal is checked here, or by [`Self::judge_since`].
         self.renewals.fetch_add(1, Ordering::SeqCst);
         for link in self.table.all().iter().flat_map(|peer| peer.links()) {
             self.judge(&link);

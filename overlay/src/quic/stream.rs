@@ -42,9 +42,9 @@ pub(super) struct Writer {
 struct ConnectionLost;
 
 impl Writer {
-    /// Write until the link drains or breaks. Returns the number of streams opened. The first frame
-    /// waits until `after` is cancelled, that is, until the peer has read the former link to its
-    /// end; it waits for the time of a drain at most.
+    /// Write until the link breaks, or drains and has no frame left to take. Returns the number of
+    /// streams opened. The first frame waits until `after` is cancelled, that is, until the peer
+    /// has read the former link to its end; it waits for the time of a drain at most.
     pub(super) async fn run(self, after: Option<CancellationToken>) -> u64 {
         if let Some(after) = after {
             let limit = self.shared.limits.drain_timeout;

@@ -89,7 +89,7 @@ impl Table {
         peers
     }
 
-    /// Remove a peer that is no longer needed.
+    /// Remove the peer if it is no longer needed.
     pub(super) fn collect(&self, peer: &Arc<Peer>) {
         // A report under way holds this lock, and collects the peer when it is done.
         let Ok(reported) = peer.reported.try_lock() else {

@@ -179,8 +179,9 @@ impl Transport {
         }
     }
 
-    /// Send a sign of life: a body of at most 256 bytes that is sent at once or never, and may be
-    /// lost on its way. Returns whether a link has taken it.
+    /// Send a sign of life: a body of at most 256 bytes that is sent as soon as the link allows. It
+    /// may be lost on its way, and newer ones may displace it before it is sent. Returns whether a
+    /// link has taken it.
     pub fn beat(&self, to: PeerId, body: &[u8]) -> bool {
         let shared = self.shared();
         let link = shared.table.find(to).and_then(|peer| peer.current());
@@ -326,8 +327,8 @@ impl Transport {
         linked.collect()
     }
 
-    /// How many bytes wait for the peer with the most, and how many may wait for each peer; one
-    /// frame always fits.
+    /// How many bytes wait for the peer with the most, and how many bytes of packets may wait for
+    /// each peer; one packet always fits.
     pub fn fullest_queue(&self) -> (usize, usize) {
         let shared = self.shared();
         let peers = shared.table.all();
@@ -353,8 +354,8 @@ impl Transport {
         local_addresses(&self.shared().endpoints)
     }
 
-    /// Stop: accept no more frames and say goodbye. For the time of a drain, waiting frames are
-    /// still written and read. Then close.
+    /// Stop: accept no more frames and say goodbye. For at most the time of a drain, waiting frames
+    /// are still written and read. Then close.
     pub async fn close(&self) {
         let shared = self.shared();
         shared.stop();

@@ -1,4 +1,5 @@
-//! Refused handshakes in the log: one line per peer, reason and minute.
+//! Refused handshakes and failed dials in the log: at most one line per peer or stranger's address,
+//! per reason and minute.
 //!
 //! Any sender of packets can have a handshake refused, so the lines of a minute have a bound.
 //! Strangers have a bound of their own, and cannot use up the bound of peers. A peer is dialled
@@ -76,15 +77,16 @@ impl From<&'static str> for HandshakeRefusal {
 }
 
 impl Shared {
-    /// Count a refused handshake of a dialler, and log it.
+    /// Count a refused handshake of a dialler, and log it unless it needs no line.
     pub(super) fn note_refusal(&self, address: SocketAddr, refusal: HandshakeRefusal) {
         let HandshakeRefusal { label, peer } = refusal;
         self.metrics.handshake_failed(label);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         tracing::debug!(%address, reason = label, "incoming connection refused");
-        // Refusals that need no line: the dialler gave up and knows why; a node that stops refuses
-        // every dialler; a sender that falls silent is unknown; two processes of one identity have
-        // a line already, and an older life simply continues as a newer one.
+        // Refusals that need no line, in this order: the dialler gave up and knows why; a node that
+        // stops refuses every dialler; a handshake that timed out has no known sender here; a
+        // broken connection is dialled again; of a process that is not admitted, a duplicate has
+        // its own line, and an older life continues as a newer one.
         let needs_none = [
             "closed_by_peer",
             "stopping",
@@ -118,8 +120,8 @@ impl Shared {
         );
     }
 
-    /// Log that a peer cannot be dialled, unless the operator has configured it: the host logs that
-    /// for configured peers.
+    /// Log that a peer cannot be dialled, unless no address of the peer is known, or the operator
+    /// has configured it: the host logs that for configured peers.
     pub(super) fn warn_of_dial(&self, peer: PeerId, at: Option<SocketAddr>, reason: &DialError) {
         let (is_configured, name) = {
             let book = self.book();

@@ -22,7 +22,7 @@ pub struct Claim<I> {
     pub degree: u32,
     /// The root first, the sender last.
     pub path: Vec<I>,
-    /// Whether all nodes below the sender claim this root, and all their neighbours do.
+    /// Whether the sender, all nodes below it and all neighbours of these claim this root.
     pub is_complete: bool,
 }
 

@@ -16,9 +16,10 @@
 //!
 //! A node is complete once all its neighbours claim its root and all nodes below it are complete.
 //! The root is complete last, and begins the tree. A node that gets a place in the tree tells its
-//! neighbours. A neighbour waits until its parent, by its own claim, has a place, and goes below
-//! it; so the tree has no circles either. (At the end of its time a node goes below its parent in
-//! any case. The rules of the tree break circles: docs/protocol.md.)
+//! neighbours. A neighbour goes below its parent, by its own claim, once that parent has a place;
+//! at a tick it goes below any neighbour that has one. So the tree has no circles either. (At the
+//! end of its time a node goes below its parent in any case. The rules of the tree break circles:
+//! docs/protocol.md.)
 //!
 //! A root may begin too early: if links are slow, while an echo of a former path is under way; or
 //! if lists are one-way, before a node that lists its neighbours has spoken. The others then come
@@ -81,8 +82,8 @@ pub struct Spanning<I> {
     has_news: bool,
     /// Whether this node has waited for further neighbours, and none came.
     has_waited: bool,
-    /// The length of the shortest path to each root since the last tick. At most [`MAX_ROOTS`], the
-    /// best ones.
+    /// The length of the shortest path that this node has followed to each root since the last
+    /// tick. At most [`MAX_ROOTS`], the best ones.
     nearest: BTreeMap<(Reverse<u32>, I), usize>,
     /// For how many ticks this node's claim has been the same since it has waited; at most
     /// [`STEADY`].
@@ -102,7 +103,7 @@ struct Neighbour<I> {
     has_spoken: bool,
     /// The neighbour's last claim; none before its first one, and while its link is down.
     claim: Option<Claim<I>>,
-    /// How many ticks have passed since its last message.
+    /// How many ticks have passed since its last claim.
     silences: u8,
     /// Whether the neighbour has its place in the tree.
     is_placed: bool,
@@ -123,7 +124,7 @@ impl<I> Default for Neighbour<I> {
 /// An input of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Input<I> {
-    /// A link to a peer is up: to a listed peer, or to one that lists this node.
+    /// A link to a peer is up; the peer need not be listed.
     Met(I),
     /// A neighbour claims a root.
     Claim {
@@ -146,8 +147,8 @@ pub enum Input<I> {
 pub enum Outcome<I> {
     /// The node does not enter the tree yet.
     Nothing,
-    /// The node enters the tree below the last of these ancestors, which begin with the root.
-    /// Without ancestors it is the root itself.
+    /// The node enters the tree below the last of these ancestors, which begin with the root, or
+    /// are only the parent. Without ancestors it is the root itself.
     Formed(Vec<I>),
 }
 
@@ -200,7 +201,7 @@ impl<I: Id> Spanning<I> {
             Input::Met(peer) => self.meet(peer, out),
             Input::Claim { from, claim } => {
                 if !self.on_claim(from, claim, out) {
-                    // A repeated claim changes nothing.
+                    // A repeated or invalid claim changes no path.
                     return Outcome::Nothing;
                 }
             }
@@ -281,9 +282,9 @@ impl<I: Id> Spanning<I> {
         }
     }
 
-    /// Forget neighbours that have been silent too long, and, once this node has waited, those
-    /// without a claim. Repeat the claim to the others: it may have been lost, and it shows that
-    /// this node lives.
+    /// Forget neighbours that have been silent too long. Also forget those without a claim, if any
+    /// neighbour has ever spoken, but none for the first time in this tick. Repeat the claim to the
+    /// others: it may have been lost, and it shows that this node lives.
     fn tick<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let is_quiet = !std::mem::replace(&mut self.has_news, false);
         // Before the first message of a neighbour the others may not have started.
@@ -326,8 +327,8 @@ impl<I: Id> Spanning<I> {
         is_news
     }
 
-    /// Choose the best claim, and tell all neighbours if it has changed. A change of completeness
-    /// alone is told to the parent only.
+    /// Choose the best claim, and tell all neighbours if it has changed, as far as the budget
+    /// allows. A change of completeness alone is told to the parent only.
     fn decide<M: From<Message<I>>, T, E>(&mut self, out: &mut Outbox<I, M, T, E>) {
         let (way, path) = self.best();
         let degree = way.0.0;

@@ -111,7 +111,7 @@ fn a_node_with_a_complete_subtree_tells_its_parent_alone() {
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], false));
     let _ = says(&mut node, &mut out, claim(9, &[1, 2, 9], false));
     let _ = sent_claims(&mut out);
-    // Node 7 hangs below node 5 and is not complete; node 9 hangs elsewhere.
+    // Node 7, which hangs below node 5, was not complete and is so now; node 9 hangs elsewhere.
     let _ = says(&mut node, &mut out, claim(9, &[1, 3, 5, 7], true));
     assert_eq!(sent_claims(&mut out), [(3, claim(9, &[1, 3, 5], true))]);
     // Node 5 learns of another root: it is not complete any more.
@@ -190,7 +190,7 @@ fn a_longer_way_to_a_root_that_was_near_is_taken_after_a_tick() {
     assert_eq!(node.ancestors(), [3]);
     let _ = node.handle(Input::Lost(3), &mut out);
     assert_eq!(node.ancestors(), [1, 9], "a root of lower degree");
-    // Another path, as short as the first one was.
+    // The first path is back. It is no longer than the shortest one was.
     let _ = says(&mut node, &mut out, claim(9, &[3], false));
     assert_eq!(node.ancestors(), [3]);
     let _ = node.handle(Input::Lost(3), &mut out);

@@ -12,7 +12,7 @@
 //!
 //! Parent and child repeat with the beat what they are to each other, so forged or lost state
 //! heals. A node answers a Lead with Detach if the sender is neither its parent nor a node that it
-//! has asked. It takes a Size of a node that is not its child as an Attach.
+//! has asked. It takes a Size or Check of a node that is not its child as an Attach.
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
@@ -44,9 +44,9 @@ const MAX_WAITING: usize = 64;
 pub struct Tree<I> {
     me: I,
     limits: TreeLimits,
-    /// The place that this node asks its configured parent for.
+    /// The place that this node asks for among the children of `deployed`.
     slot: SiblingOrder,
-    /// The configured parent.
+    /// The parent that this node starts with: configured, or found by a gathering or survey.
     deployed: Option<I>,
     parent: Option<I>,
     order: SiblingOrder,
@@ -202,8 +202,8 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A Size or a Check came. Returns whether the children changed. A Size from a node that is not
-    /// a child counts as an Attach, which repairs a list of children that has lost it.
+    /// A Size or a Check came. Returns whether the children changed. From a node that is not a
+    /// child either counts as an Attach, which repairs a list of children that has lost the sender.
     pub fn on_report(
         &mut self,
         from: I,
@@ -372,7 +372,7 @@ impl<I: Id> Tree<I> {
         self.announce_heirs(out);
     }
 
-    /// Announce the heirs of a root: its first children.
+    /// If this node is a root, announce its heirs, the first children, when they have changed.
     fn announce_heirs(&mut self, out: &mut Out<I>) {
         if !self.is_root() {
             return;
@@ -503,7 +503,7 @@ impl<I: Id> Tree<I> {
     }
 
     /// A child tells the digest of the Lead that it goes by: if it is wrong, send the Lead. A
-    /// sender that is not a child is taken in, as with a Size.
+    /// sender that is not a child is treated as one that sends a Size.
     fn on_check(
         &mut self,
         from: I,

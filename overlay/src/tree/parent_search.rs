@@ -8,8 +8,8 @@ pub(super) const MAX_CANDIDATES: usize = 24;
 /// How many asked candidates a search remembers. The oldest is forgotten first, and its late Lead
 /// is then answered with Detach.
 const MAX_ASKED: usize = 64;
-/// The most redirects that one search follows. Redirects only lead downwards, so more than the
-/// greatest depth come from a liar.
+/// The most redirects that a search follows in one round. The redirects of one candidate lead only
+/// downwards, so there are more of them than the greatest depth only if a node lies.
 const MAX_REDIRECTS: u8 = 64;
 
 /// A node that may become the parent.
@@ -91,7 +91,7 @@ impl<I: Copy + Eq> ParentSearch<I> {
         }
     }
 
-    /// Ask a peer that is no candidate, but has shown that it is in a tree.
+    /// A peer that is no candidate, but has shown that it is in a tree; it now counts as asked.
     pub(super) fn ask_also(&mut self, id: I) -> Candidate<I> {
         self.note_asked(id);
         Candidate {

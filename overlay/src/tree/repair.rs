@@ -8,12 +8,12 @@ use crate::seam::{Event, Out, Timer};
 
 /// How many of its nearest ancestors an orphan asks.
 const ANCESTORS: usize = 3;
-/// After how many rounds of asking an orphan that once had a parent becomes its own root; an heir
+/// After how many rounds of asking an orphan that once had a place becomes its own root; an heir
 /// directly below the root waits for one round.
 const PATIENCE: u32 = 3;
 
 impl<I: Id> Tree<I> {
-    /// Start under the configured parent, or as a root if there is none.
+    /// Start to ask `parent` for a place, or be a root if there is none.
     pub fn start(&mut self, parent: Option<I>, around: &mut Surroundings<'_, I>, out: &mut Out<I>) {
         let Some(parent) = parent.filter(|id| *id != self.me) else {
             if !self.anchored {
@@ -28,8 +28,8 @@ impl<I: Id> Tree<I> {
         self.seek(Claim::Orphan, first.into_iter().chain(rest), around, out);
     }
 
-    /// The configured parent and slot, while the node has never had a place: its parent may start
-    /// later than the node.
+    /// The parent and slot that this node starts with, while it has never had a place: that parent
+    /// may start later than the node.
     fn deployed_place(&self) -> Option<Candidate<I>> {
         let parent = self.deployed.filter(|_| !self.established);
         let order = self.slot.clone();
@@ -37,7 +37,8 @@ impl<I: Id> Tree<I> {
     }
 
     /// Ask `peer`, whose rank is `distance` below this node's, for the place next to it in
-    /// preorder. The node keeps its parent until `peer` agrees.
+    /// preorder. The node keeps its parent until `peer` agrees. A node does not ask if it has no
+    /// parent, searches already, leaves, has that place, or is the parent of `peer`.
     pub fn move_under(
         &mut self,
         peer: I,
@@ -149,7 +150,8 @@ impl<I: Id> Tree<I> {
         out.arm(Timer::Seek, around.noise.jitter(pause));
     }
 
-    /// Tell a peer which tree this is, as the peer may be in another one.
+    /// Tell a peer which tree this is, as the peer may be in another one. A node that is not
+    /// anchored, or leaves, tells nothing.
     pub fn probe(&self, contact: I, out: &mut Out<I>) {
         if self.anchored && !self.leaving {
             out.send(contact, Message::Probe(self.root));
@@ -195,8 +197,8 @@ impl<I: Id> Tree<I> {
         false
     }
 
-    /// Lose the parent and look for another; `lost` is set if the parent is dead, not only
-    /// unwilling.
+    /// Lose the parent, if there is one, and look for another. `lost` is the parent if it is gone,
+    /// not only unwilling. The first heir of a lost root becomes the root at once.
     pub(super) fn orphan(
         &mut self,
         lost: Option<I>,
@@ -224,10 +226,10 @@ impl<I: Id> Tree<I> {
         true
     }
 
-    /// The candidates to ask first. These are the nearest ancestors above the lost parent that are
-    /// not known to be down, and the root, each with the place that this subtree had there: all of
-    /// them stand before this node in the ring. Then the heirs before this node among the root's
-    /// heirs; under an heir the place is behind the heir's own children, in the old order.
+    /// The candidates to ask first. These are the nearest ancestors and the root, without the lost
+    /// parent and those known to be down, each with the place that this subtree had there: all of
+    /// them stand before this node in the ring. Then the root's heirs, for an heir only those
+    /// before itself; under an heir the place is behind the heir's own children, in the old order.
     fn first_candidates(&self, lost: Option<I>, around: &Surroundings<'_, I>) -> Vec<Candidate<I>> {
         let mut candidates = Vec::new();
         let mut order = self.order.clone();
@@ -292,8 +294,9 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A node that may be in another tree asks which tree this is. If its tree yields, it is told
-    /// to come here; if this tree yields, the root of this tree is told and goes there.
+    /// A node that may be in another tree asks which tree this is. If its tree is the same, it is
+    /// told so. If its tree yields, it is told to come here; if this tree yields, the root of this
+    /// tree is told and goes there.
     pub(super) fn on_probe(
         &mut self,
         from: I,
@@ -368,7 +371,7 @@ impl<I: Id> Tree<I> {
                 id,
                 order: order.clone(),
             };
-            // Go back to the place that this root had before it had to become one.
+            // First ask for the place that this root had before it had to become one.
             let former = self
                 .former
                 .clone()

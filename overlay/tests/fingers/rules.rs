@@ -1,4 +1,4 @@
-//! One test per rule of [BMG09] Algorithm 2.
+//! Tests of the rules of [BMG09] Algorithm 2.
 
 use binomesh_overlay::fingers::{Fingers, Forwarding, Message, Rules};
 use binomesh_overlay::stamp::Mark;

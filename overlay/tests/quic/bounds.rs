@@ -213,7 +213,7 @@ async fn one_stream_too_many_waits() {
     raw.connection.open_uni().await.expect("a stream");
 }
 
-/// Begins a body of 64 KiB on a stream of its own and never ends it.
+/// Begins a body of 64 KiB on a stream of its own, and leaves the rest to the caller.
 async fn begin_body(raw: &Raw) -> quinn::SendStream {
     let mut stream = raw.connection.open_uni().await.expect("a stream");
     let begun = [4, 1, 0, 0, 0, 0, 1, 0, 0, b'x'];
@@ -261,7 +261,7 @@ async fn bodies_that_peers_do_not_end_are_bounded_together_and_leave_room_for_ot
     eventually("one of the second peer waits", waits(2)).await;
     let _third = begin_body(&links[2]).await;
     eventually("the third peer's waits", waits(3)).await;
-    // Nobody waits for the body of a link that is gone.
+    // A body that waits ends with its link, and keeps no other body waiting.
     links[2].connection.close(9_u32.into(), b"");
     a.until(|event| {
         matches!(event, TransportEvent::LinkDown { peer, .. } if peer == id("y")).then_some(())

@@ -216,7 +216,8 @@ struct Process {
     transport: Transport,
     meter: Meter,
     address: SocketAddr,
-    /// The whole process blocks on each receiver that it gets here, until the sender is dropped.
+    /// The whole process blocks on each receiver that it gets here, until the sender of that
+    /// receiver is dropped.
     pauses: tokio::sync::mpsc::UnboundedSender<mpsc::Receiver<()>>,
 }
 
@@ -306,7 +307,8 @@ async fn a_doubt_about_a_peer_without_a_link_dials_nobody() {
 async fn a_dialler_that_moves_keeps_its_link() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
-    // With this setting the transport looks at addresses only when the host's beat asks for it.
+    // With this setting the transport's own check of its links does not come within the test. So it
+    // looks at addresses only when the test calls `look_at_addresses`.
     config.limits.link_idle = Duration::from_secs(3600);
     let mut a = Node::start(config);
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;
@@ -338,7 +340,8 @@ async fn a_dialler_that_moves_keeps_its_link() {
 async fn a_stopping_node_says_so_to_its_diallers() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
-    // The raw peer does not take leave, so the stop lasts this long.
+    // The raw peer does not take leave. Without its close at the end, the stop would last this
+    // long.
     config.limits.drain_silence = Duration::from_secs(5);
     let mut a = Node::start(config);
     let raw = Raw::connect(Some(authority.issue_to("raw").der()), a.address()).await;

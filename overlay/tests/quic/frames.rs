@@ -43,7 +43,8 @@ async fn refuses(stream: &[u8], finish: bool, reason: RefusedFrame, label: &str)
 
 #[tokio::test]
 async fn an_oversized_frame_is_refused_by_its_header() {
-    // A maintenance body has at most 64 KiB. The header alone shows that this one is longer.
+    // A maintenance body has at most 64 KiB, and a packet body 16 MiB. In both cases the header
+    // alone shows that the body is longer.
     let stream = [1, 1, 0, 0, 0, 0, 1, 0, 1];
     refuses(&stream, false, RefusedFrame::Oversized, "oversized").await;
     let stream = [4, 1, 0, 0, 0, 1, 0, 0, 1];

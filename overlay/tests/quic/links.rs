@@ -1,4 +1,5 @@
-//! One link per peer, through simultaneous dials, restarts and leave-taking.
+//! Links: simultaneous dials that leave one link, restarts, introductions, IPv6, idle links and
+//! leave-taking.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -124,7 +125,7 @@ async fn a_node_that_stops_does_not_wait_for_the_dead() {
     a.until_up(id("b")).await;
     let died = tokio::task::spawn_blocking(|| process.shutdown_timeout(PATIENCE));
     died.await.expect("dead");
-    // The stop ends long before the idle timeout of the link as well.
+    // The stop does not wait for the idle timeout of the link either, which is 10 s.
     let closed = tokio::time::timeout(Duration::from_secs(5), a.transport.close()).await;
     assert!(closed.is_ok(), "still waiting");
 }
@@ -149,13 +150,13 @@ async fn an_introduction_is_enough_to_dial() {
         .expect("queued");
     c.until_up(a.id()).await;
     a.until_up(c.id()).await;
-    // The contact has the name and the address that a told of itself.
+    // The contact has the name and the address that node a told of itself.
     let contact = c.transport.contact(a.id()).expect("known");
     assert_eq!(
         (contact.name.as_str(), contact.addresses),
         ("a", vec![a.address()])
     );
-    // A contact is told once per link.
+    // The stream that has told a contact does not tell the same contact again.
     b.transport.send(c.id(), introduction).expect("queued");
     c.received().await;
     assert_eq!(b.meter.read("contacts_told_total", ""), 1);
@@ -173,7 +174,7 @@ async fn hearsay_is_tried_when_the_known_address_fails() {
     a.transport.connect(b.id());
     b.until_up(a.id()).await;
     b.knows(&c);
-    // Nobody answers at the address that c is configured with.
+    // Node c is configured with an address of node a at which nobody answers.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     c.knows_at(a.id(), silent.local_addr().expect("an address"));
     let mut introduction = slot(1, b"meet a");

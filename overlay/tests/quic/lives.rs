@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use crate::bed::{Authority, Node, PATIENCE, eventually, id, packet};
 use crate::raw_client::{GREETING, Raw, hello};
 
-/// A process of `name` with this boot, at an address of its own.
+/// The configuration of a process of `name` with this boot, at an address of its own.
 fn life(authority: &Authority, name: &str, boot: u64) -> TransportConfig {
     let mut config = authority.config(name);
     config.boot = boot;
@@ -101,8 +101,8 @@ async fn a_process_that_lives_elsewhere_is_found_without_a_link() {
     tokio::time::timeout(PATIENCE, admitted).await.expect("in");
 }
 
-/// The stopping process waits for a peer that does not take leave, and other peers still know its
-/// address.
+/// The first process stops, and waits for a peer that does not take leave. Node p, which the second
+/// process dials, still knows the address of the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stops_keeps_nobody_outside() {
     let authority = Authority::new("one");
@@ -237,7 +237,8 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
         let raw = raw.expect("connected");
         (raw.greet(greeting).await, raw)
     };
-    // A Hello as in `hello`, with the greatest boots: ten bytes, the lowest bits first.
+    // A Hello as in `hello`, with the boot 2^64 - 1 or 2^64 - 2 in ten bytes, the lowest bits
+    // first.
     let greatest = |lowest: u8| {
         let mut bytes = vec![GREETING, 0, 19, 0, 0x80 | lowest];
         bytes.extend([0xff; 8]);
@@ -263,8 +264,8 @@ async fn bare_numbers_raise_stop_and_displace_nothing() {
     assert!(x.events.try_recv().is_none());
 }
 
-/// A liar shows a member a true statement that the member has signed, and claims that another
-/// process lives that life.
+/// A liar shows a member a statement of boot 9 that the member's own key has signed, and claims
+/// that another process lives under this boot.
 #[tokio::test]
 async fn nobody_is_ended_by_hearsay() {
     let authority = Authority::new("one");

@@ -19,7 +19,7 @@ fn a_signature_stands_for_one_origin_and_one_content() {
     let signature = signs(&a).sign(&DIGEST).expect("signed");
     let mut reader = Notary::new(&b, false).expect("a notary");
     assert_eq!(reader.sign(&DIGEST), None, "it only reads");
-    // The second time the chain is known.
+    // In the second pass the reader remembers the chain.
     for _ in 0..2 {
         assert_eq!(reader.verify(id("z"), id("a"), &DIGEST, &signature), Ok(()));
         let other = reader.verify(id("z"), id("a"), &[8; 32], &signature);
@@ -49,8 +49,8 @@ fn a_damaged_signature_is_not_believed() {
     for at in 0..signature.len() {
         let mut damaged = signature.to_vec();
         damaged[at] ^= 0x21;
-        // Each signature comes over a link of its own, because one link may not have so many chains
-        // judged.
+        // The signatures of each round come over a link of their own, because one link may not have
+        // so many chains judged.
         let from = id(&at.to_string());
         for bytes in [&damaged, &signature[..at]] {
             let refused = reader.verify(from, id("a"), &DIGEST, bytes);
@@ -90,7 +90,7 @@ fn a_chain_is_remembered_once_a_signature_fits_and_the_last_one_of_each_signer()
 }
 
 /// In a made-up chain all names fit, and all signatures but one. Each such chain costs some
-/// verifications, so a link has only a limited number of them.
+/// verifications, so only a limited number of such chains is judged for one link.
 #[test]
 fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
     let ours = Authority::new("one");
@@ -249,7 +249,7 @@ fn lives_and_goodbyes_are_signed_without_signatures_and_never_taken_for_each_oth
     let (a, b) = (authority.identity("a"), authority.identity("b"));
     let signer = Notary::new(&a, false).expect("a notary");
     let mut reader = Notary::new(&b, false).expect("a notary");
-    // The digest begins as the statement of a life does.
+    // The digest begins with the bytes that follow the context in the statement of a life.
     let mut digest = [0; 32];
     digest[..16].copy_from_slice(id("a").as_bytes());
     digest[16..24].copy_from_slice(&7_u64.to_be_bytes());

@@ -62,7 +62,7 @@ async fn a_full_queue_says_so_and_later_that_there_is_room() {
     assert!(b.meter.read("host_waits_total", "") >= 1);
 }
 
-/// Short parts are written together, long parts by themselves.
+/// Short heads and payloads are written together, long ones by themselves.
 #[tokio::test]
 async fn frames_of_all_lengths_come_whole_and_in_order() {
     let authority = Authority::new("one");

@@ -93,8 +93,8 @@ impl Raw {
     }
 }
 
-/// Connects with these papers and greets. Returns the bytes of the HelloAck, or the error by which
-/// the server refuses the client.
+/// Connects with these papers and greets. Returns the bytes of the answer, or the error by which
+/// the connection ended.
 pub(crate) async fn knock(
     papers: Option<Papers>,
     to: SocketAddr,

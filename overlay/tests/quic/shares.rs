@@ -1,4 +1,5 @@
-//! Shares: how much of a node one peer or one address may take while other peers want the same.
+//! Shares: how much of a node one peer or one address may take, so that other peers have room, and
+//! how little a silent address holds up a dial.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -99,7 +100,7 @@ async fn one_address_has_all_handshakes_until_another_wants_one() {
     let authority = Authority::new("one");
     let mut config = authority.config("a");
     config.limits.handshakes = 4;
-    // With this timeout a handshake ends only when another address wants its place.
+    // With this timeout a silent handshake ends only when another address wants its place.
     config.limits.handshake_timeout = Duration::from_secs(60);
     let mut a = Node::start(config);
     let papers = || Some(authority.issue_to("raw").der());
@@ -171,7 +172,7 @@ async fn a_renewal_cuts_links_that_drain_too() {
     }
 }
 
-/// Hearsay has put three addresses before the right one, and nobody answers there.
+/// Hearsay has put three addresses before the right one, and nobody answers at these three.
 #[tokio::test]
 async fn an_address_that_is_silent_keeps_no_other_waiting() {
     let authority = Authority::new("one");
@@ -196,7 +197,7 @@ async fn an_address_that_is_silent_keeps_no_other_waiting() {
     drop(silent);
 }
 
-/// A refusal is no silence, so the node tries the next address at once.
+/// The answer of a wrong peer is no silence, so the node tries the next address at once.
 #[tokio::test]
 async fn of_addresses_that_answer_wrongly_the_next_is_tried() {
     let authority = Authority::new("one");

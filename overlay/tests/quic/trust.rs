@@ -1,4 +1,5 @@
-//! Certificates that are not accepted any more while their link is up.
+//! Certificates that are refused: they expire or are revoked while a link or a handshake is under
+//! way, or their name has another form.
 
 use binomesh_overlay::quic::{DownReason, TransportEvent};
 use rcgen::SerialNumber;
@@ -60,7 +61,7 @@ async fn a_revocation_cuts_the_live_link_and_spares_the_others() {
     assert!(a.transport.renew(&other).is_err());
 }
 
-/// The authority that both nodes trust has issued each of these certificates.
+/// The authority that the node trusts has issued each of these certificates.
 #[tokio::test]
 async fn a_name_of_another_trust_domain_or_form_is_no_peer() {
     let authority = Authority::new("one");

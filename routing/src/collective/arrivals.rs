@@ -27,7 +27,8 @@ const HELD_MAX: usize = 16;
 const MARGIN_MAX: Duration = Duration::from_secs(1);
 
 /// How long before a caller's deadline the members that have not come are given up, so that the
-/// others have decided by then: a tenth of the time that the caller gave.
+/// others have decided by then: a tenth of the time that the caller gave, but at most
+/// [`MARGIN_MAX`].
 fn margin(time: Duration) -> Duration {
     (time / 10).min(MARGIN_MAX)
 }
@@ -174,7 +175,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.arm_retry(ctx);
     }
 
-    /// Fetch and hold the long value of a member that has come.
+    /// Fetch the long value of a member that has come, to be one of its holders. If the value is
+    /// here already, say so to the coordinator.
     pub(super) fn hold(&mut self, ctx: &mut Ctx<'_, I>, place: u32) {
         let arrival = self.arrivals.get(&place);
         let is_long = arrival.is_some_and(|a| matches!(a.value, Value::Stored { .. }));
@@ -227,8 +229,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.consider(ctx);
     }
 
-    /// Count the holders of a value. Their messages may come before the arrival of the member
-    /// itself.
+    /// Count the holders of a member's long value. Their messages may come before the arrival of
+    /// that member.
     fn count_holders(&mut self, member: u32) {
         let Some(arrival) = self.arrivals.get_mut(&member) else {
             return;

@@ -19,7 +19,8 @@ use super::{Effect, Timer};
 const TURN: Duration = Duration::from_millis(100);
 
 impl<I: Id + Serialize> Instance<I> {
-    /// Begin a ballot, if this member coordinates and it is time to propose.
+    /// Begin a ballot, if this member coordinates and it is time to propose. None begins if the
+    /// operation is decided, a ballot of this member is open, or one was overruled a moment ago.
     pub(super) fn consider(&mut self, ctx: &mut Ctx<'_, I>) {
         self.take_back(ctx);
         let is_busy = self.decided.is_some() || self.poll.is_some() || self.holds_off;
@@ -96,7 +97,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Ask the members that have not answered the open question; with `only`, just that one.
+    /// Ask the members that have not answered the open question; with `only`, just that one of
+    /// them.
     pub(super) fn ask(&self, ctx: &mut Ctx<'_, I>, only: Option<u32>) {
         let Some(poll) = &self.poll else { return };
         let others = self.others(ctx.gone);
@@ -127,8 +129,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Whether this life may vote in this operation. If it may not because too few members know it,
-    /// it introduces itself to them.
+    /// Whether this life may vote in this operation. If it may not because too few members know
+    /// this life, it introduces itself to those that do not.
     fn may_vote(&self, ctx: &mut Ctx<'_, I>) -> bool {
         let members = &self.terms.members;
         if ctx.lives.is_sure(&self.list, members.len()) {
@@ -178,8 +180,8 @@ impl<I: Id + Serialize> Instance<I> {
         self.answer(ctx, from, message, is_again);
     }
 
-    /// Send an answer the quick way. If the question came again, the first answer was lost there,
-    /// so the relay is used as well.
+    /// Send an answer the quick way. If the question came again, the first answer may have been
+    /// lost there, so the relay is used as well.
     fn answer(&self, ctx: &mut Ctx<'_, I>, to: u32, message: Message<I>, is_again: bool) {
         let Some(member) = self.member(to) else {
             return;
@@ -319,8 +321,8 @@ impl<I: Id + Serialize> Instance<I> {
         }
     }
 
-    /// Tell an outcome that others decided to the members that have reported their arrival here.
-    /// They take this member for the coordinator and ask no other.
+    /// If this member coordinates, tell an outcome that others decided to the members that have
+    /// reported their arrival here. They take this member for the coordinator and ask no other.
     fn tell_arrived(&self, ctx: &mut Ctx<'_, I>) {
         if self.coordinator(ctx.gone) != self.me {
             return;
@@ -355,8 +357,8 @@ impl<I: Id + Serialize> Instance<I> {
         ctx.send_again(self.member(from).into_iter().collect(), message);
     }
 
-    /// A member asks for the outcome. If this member is the coordinator and knows of no arrival of
-    /// that member, it asks for the arrival instead.
+    /// A member asks for the outcome. If the operation is undecided and this member coordinates and
+    /// knows of no arrival of that member, it asks for the arrival instead.
     pub(super) fn on_ask(&self, ctx: &mut Ctx<'_, I>, from: u32) {
         let is_unknown = self.decided.is_none() && !self.arrivals.contains_key(&from);
         match self.member(from) {

@@ -11,7 +11,7 @@ use super::lives::Lives;
 use super::tree::{self, Frame, Letter, Step, Tree};
 use super::{Config, Effect, Message, Terms, Timer};
 
-/// The members that are called down or have left.
+/// The members that are called down or have left, and the members of the epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Gone<I> {
     pub(super) down: BTreeSet<I>,
@@ -52,7 +52,7 @@ impl<I: Id> Gone<I> {
     }
 
     /// Note that a member is down or has left; returns whether that was new. Of each kind at most
-    /// as many peers are remembered as a list of members has.
+    /// [`Terms::MAX_MEMBERS`] members are remembered; a further one does not count as new.
     pub(super) fn add(&mut self, member: I, has_left: bool) -> bool {
         let set = match has_left {
             true => &mut self.left,
@@ -132,7 +132,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         true
     }
 
-    /// Send a message to all other members of an operation, down the tree if possible.
+    /// Send a message to the members `to` of an operation. If these are all its other members, and
+    /// all other members of the epoch too, the message goes down the tree if possible.
     pub(super) fn send_down(&mut self, members: &[I], to: Vec<I>, message: Message<I>) {
         let is_quick = self.config.takes_quick_ways
             && to.len() + 1 == members.len()
@@ -142,7 +143,8 @@ impl<I: Id + Serialize> Ctx<'_, I> {
         match frames {
             Some(frames) => self.frames(frames),
             // A frame down the tree reaches exactly the members of the epoch, and has a limited
-            // size. If it cannot be used, each member gets a letter of its own.
+            // size. If it cannot be used, each member gets a letter of its own. If not all letters
+            // can be sent, the relay takes the message to each member.
             None if self.send_letters(&to, &message) => {}
             None => self.send(to, message),
         }

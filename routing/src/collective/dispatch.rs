@@ -18,13 +18,16 @@ use super::{
 struct ArrivalReport {
     key: Key,
     digest: Digest,
-    /// The milliseconds that its caller gave in all; 0 if that time is nearly over.
+    /// The milliseconds from call to deadline at that member; 0 if the time of a caller at any
+    /// member is nearly over.
     left: u64,
     value: Value,
 }
 
 impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
-    /// A frame has come. Letters for this member are handled; others go on to the next member.
+    /// A frame has come. Letters to this member are handled; letters to another member are passed
+    /// on towards it. A message down is handled and passed on. Without quick ways every frame is
+    /// dropped.
     pub(super) fn on_frame(&mut self, frame: Frame<I>, out: &mut Vec<Effect<I>>) {
         if !self.config.takes_quick_ways {
             return;
@@ -143,8 +146,9 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
             && self.names.get(&key).is_none()
             && self.names.floor(&key.name) < Some(key.generation)
         {
-            // The sender has come to this operation, and a former life of this member has forgotten
-            // that. Ask for the terms, so that the sender says again that it has come.
+            // The sender has told a former life of this member that it has come, and this life does
+            // not know the operation. Ask for the terms, so that the sender says again that it has
+            // come.
             let message = Message::AskTerms { key };
             return out.push(Effect::Send {
                 to: vec![from],

@@ -12,7 +12,7 @@ use super::proposal::Value;
 use super::storage::{Piece, Taken};
 use super::{Config, Timer, storage};
 
-/// How long until the first retry. The time doubles with each further one.
+/// How long until the first retry. The time doubles with each further retry, up to a bound.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// How often the time until a retry doubles: to four seconds while a caller here waits, and to 64
 /// seconds while none does.
@@ -24,7 +24,8 @@ const PATIENT_TRIES: u32 = 8;
 const MAX_PIECES: usize = 256;
 
 impl<I: Id + Serialize> Instance<I> {
-    /// Ask for each value of the outcome that the callers here still lack.
+    /// Ask for each value of the outcome that the callers here still lack, unless it was asked for
+    /// before.
     pub(super) fn fetch_needs(&mut self, ctx: &mut Ctx<'_, I>) {
         let Some(decided) = self.decided.clone() else {
             return;
@@ -184,7 +185,8 @@ impl<I: Id + Serialize> Instance<I> {
         expected.map(Value::size)
     }
 
-    /// The retry timer fired: repeat every question that has no answer yet.
+    /// The retry timer fired: repeat every question that has no answer yet, and the arrival while
+    /// the coordinator has not confirmed it.
     pub(super) fn on_retry(&mut self, ctx: &mut Ctx<'_, I>) {
         self.retries = self.retries.saturating_add(1);
         self.holds_off = false;

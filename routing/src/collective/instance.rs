@@ -16,8 +16,8 @@ use super::storage::{self, Storage};
 use super::terms::{Digest, OnLoss, Terms, Verb, list_digest};
 use super::voting::{Acceptor, Poll};
 
-/// A long value counts once this many members hold it, its owner included. If fewer members are
-/// there, all of them have to hold the value.
+/// A long value counts once this many members hold it, its owner included. Members that are down or
+/// have left do not count. If fewer members are there, all of them have to hold the value.
 pub(super) const HOLDERS: usize = 3;
 
 /// A member that has come, with its value.
@@ -48,7 +48,8 @@ pub(super) struct Instance<I> {
     pub(super) own_time: u64,
     /// The members that have come, by place, as far as this member has heard.
     pub(super) arrivals: BTreeMap<u32, Arrival>,
-    /// The holders of long values: by member and holder, the hash of the value.
+    /// The holders of long values, as they say: for each owner and holder, the hash of the owner's
+    /// value.
     pub(super) held: BTreeMap<(u32, u32), Hash>,
     /// The places of the members that have come, as the coordinator last reported.
     pub(super) progress: BTreeSet<u32>,
@@ -63,13 +64,15 @@ pub(super) struct Instance<I> {
     pub(super) has_polled: bool,
     /// The greatest round of a ballot that this member has met.
     pub(super) round: u32,
-    /// Another ballot has overruled this member's. It tries again when the retry timer fires.
+    /// Another ballot has overruled this member's. This member tries again when the retry timer
+    /// fires.
     pub(super) holds_off: bool,
     pub(super) decided: Option<Arc<Proposal>>,
     pub(super) storage: Storage,
     /// The place of the coordinator when this member last said that it has come.
     pub(super) last_coordinator: Option<u32>,
-    /// This member has repeated its arrival, with the time of its first one.
+    /// This member has told its arrival again, or to further members. Each such message has the
+    /// caller's whole time, so its receiver may close too late.
     pub(super) is_told_late: bool,
     /// How often in a row the retry timer has fired.
     pub(super) retries: u32,
@@ -224,8 +227,8 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// Whether it is time to propose: no member is waited for any more, or waiting makes no
-    /// difference.
+    /// Whether it is time to propose: the time of a caller is nearly over, no member is waited for
+    /// any more, or waiting makes no difference.
     pub(super) fn is_ready(&self, gone: &Gone<I>) -> bool {
         if self.is_closed {
             return true;
@@ -314,7 +317,7 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// This member's value, unless the value that counts is that of a former life.
+    /// The value of this member that counts, if it is here. A long value of a former life is not.
     fn own_counted(&self) -> Option<Bytes> {
         let decided = self.decided.as_ref().and_then(|all| all.value(self.me));
         let counted = decided.or_else(|| Some(&self.arrivals.get(&self.me)?.value));
@@ -325,7 +328,8 @@ impl<I: Id> Instance<I> {
         }
     }
 
-    /// All values combined, in the order of the list, if they are all here.
+    /// All values of the decided outcome combined, in the order of the list, if they are all here.
+    /// If their lengths alone rule it out, the error is told without them.
     pub(super) fn combine(&self) -> Option<Result<Bytes, super::reduce::ReduceError>> {
         let (Verb::Reduce { op, .. } | Verb::AllReduce { op }) = &self.terms.verb else {
             return None;

@@ -58,11 +58,11 @@ pub struct Lives<I> {
     /// `None` until it knows this life, then whether it may vote itself. At most
     /// [`Lives::MAX_LISTS`].
     known_to: BTreeMap<Digest, BTreeMap<I, Option<bool>>>,
-    /// For each name, the greatest generation in which a former life may have voted. At most
-    /// [`Lives::MAX_NAMES`].
+    /// For each name, the greatest generation in which a former life may have voted: as the record
+    /// has it, or as other members answered, for at most [`Lives::MAX_NAMES`] names.
     floors: BTreeMap<Name, u64>,
-    /// This life votes nowhere any more: there were too many names, or a vote could not be
-    /// recorded.
+    /// This life, and each later one of this process, votes nowhere any more: there were too many
+    /// names, or a vote could not be recorded.
     is_barred_for_good: bool,
 }
 
@@ -73,8 +73,8 @@ impl<I: Id> Lives<I> {
     /// In how many lists of members a new life introduces itself. Full: it does not vote in
     /// operations of further lists.
     pub const MAX_LISTS: usize = 256;
-    /// How many names have a floor: more than a member keeps. Full: this life votes nowhere any
-    /// more.
+    /// How many names may have a floor by the answers of other members: more than a member keeps.
+    /// After an answer that could bring more, this life votes nowhere any more.
     pub const MAX_NAMES: usize = 4096;
 
     /// A life with this record of the former ones.
@@ -117,7 +117,7 @@ impl<I: Id> Lives<I> {
         !self.is_barred_for_good && floor < Some(key.generation)
     }
 
-    /// Stop voting for the rest of this life.
+    /// Stop voting, in this life and later ones of this process.
     pub const fn bar(&mut self) {
         self.is_barred_for_good = true;
     }

@@ -45,12 +45,12 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         self.me
     }
 
-    /// Take part in no vote any more in this life.
+    /// Take part in no vote any more, in this life and later ones of this process.
     pub const fn stop_voting(&mut self) {
         self.lives.bar();
     }
 
-    /// Whether this life takes part in no vote any more.
+    /// Whether this process takes part in no vote any more.
     pub const fn is_barred(&self) -> bool {
         self.lives.is_barred()
     }
@@ -244,7 +244,7 @@ impl<I: Id + Serialize + DeserializeOwned> Collectives<I> {
         }
     }
 
-    /// The operations that this member knows. Each names the arrived members and the missing ones.
+    /// The operations that this member keeps. Each names the arrived members and the missing ones.
     pub fn operations(&self) -> impl Iterator<Item = OperationState<I>> + '_ {
         self.names.all().map(|instance| instance.state(&self.gone))
     }

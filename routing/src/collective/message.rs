@@ -1,6 +1,6 @@
 //! The messages of collective operations between members. They travel as messages of the relay,
-//! which goes round dead members and repeats lost messages. Short ones go over the links of the
-//! graph first ([`super::Frame`]).
+//! which goes round dead members and repeats lost messages. Short messages of most kinds go over
+//! the links of the graph first ([`super::Frame`]).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,8 @@ pub enum Item {
     Combined,
 }
 
-/// A message. If it concerns one operation it has the key of the operation, and either the terms or
-/// their digest.
+/// A message. If it concerns one operation it has the key of the operation, and for most kinds also
+/// the terms or their digest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<I> {
     /// To the coordinator, and to the members that shall hold a long value: I have come.
@@ -40,7 +40,8 @@ pub enum Message<I> {
         digest: Digest,
         /// The number of the sender's life.
         boot: u64,
-        /// The milliseconds that its caller gave in all; 0 if its time is nearly over.
+        /// The milliseconds from call to deadline: the least of all callers at the sender. 0 if the
+        /// time of a caller at any member is nearly over.
         time: u64,
         /// The value of the sender.
         value: Value,
@@ -105,7 +106,7 @@ pub enum Message<I> {
         /// The proposal to vote on.
         proposal: Proposal,
     },
-    /// The answer to `Propose`: I have voted for it.
+    /// The answer to `Propose`: I have voted for the proposal.
     Vote {
         /// The key of the operation.
         key: Key,
@@ -136,7 +137,8 @@ pub enum Message<I> {
         /// The ballot that is meant.
         ballot: Ballot,
     },
-    /// Which outcome is decided? The answer, once there is one, is `Outcome`.
+    /// Which outcome is decided? If one is, the answer is `Outcome`. If not, the sender asks again
+    /// later.
     Ask {
         /// The key of the operation.
         key: Key,
@@ -214,9 +216,10 @@ pub enum Message<I> {
 /// Why a member takes no part in an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OperationRefusal {
-    /// The member has forgotten this generation, and all others up to `floor`.
+    /// The member refuses this generation, and all others up to `floor`: it has forgotten them, or
+    /// keeps later ones and has no room for them.
     TooOld {
-        /// The greatest generation that the member has forgotten.
+        /// The greatest generation that the member refuses for this reason.
         floor: u64,
     },
     /// The member has no room for another name, or for another generation of this one.

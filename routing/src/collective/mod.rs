@@ -8,15 +8,15 @@
 //!   callers ◀─────────────── outcome ◀───── values fetched, if they are long
 //! ```
 //!
-//! A member *has come* once a caller at it has joined the operation. A majority of all listed
-//! members votes for each outcome, so no two members report different ones as agreed ([`voting`]);
-//! [`lives`] names the two exceptions. Members are named by identity, not by rank, so an operation
-//! goes on through new epochs.
+//! A member *has come* once a caller at it has joined the operation. An outcome is *agreed* once a
+//! majority of all listed members has voted for it. So no two members report different outcomes of
+//! one operation as agreed ([`voting`]); [`lives`] names the two exceptions. Members are named by
+//! identity, not by rank, so an operation goes on through new epochs.
 //!
-//! Short messages go over the links of the graph first (`tree`). Not here: how the others travel
-//! (the relay carries them by name), clocks, user functions. A store of keys and values for
-//! rendezvous would be another machine beside this one, on [`voting`] and [`lives`]: its operations
-//! are decided one by one in the same way.
+//! Most kinds of short messages go over the links of the graph first (`tree`). Not here: how all
+//! other messages travel (the relay carries them by name), clocks, user functions. A store of keys
+//! and values for rendezvous would be another machine beside this one, on [`voting`] and [`lives`]:
+//! its operations would be decided one by one in the same way.
 
 mod arrivals;
 mod ballots;
@@ -68,24 +68,27 @@ pub struct Config {
     /// are refused.
     pub max_names_per_peer: usize,
     /// How many bytes all operations hold together. Full: operations without a caller here are
-    /// forgotten, oldest first; if that is not enough, callers get [`CallError::Busy`].
+    /// forgotten, the oldest first. Such an operation stays while an earlier generation of its name
+    /// has a caller here. If there is still no room, a further caller gets [`CallError::Busy`].
     pub max_bytes: usize,
-    /// Whether short messages go over the links of the graph first; see [`Frame`]. On these ways a
-    /// member passes on the messages of others, unsigned.
+    /// Whether most kinds of short messages go over the links of the graph first; see [`Frame`]. On
+    /// these ways a member passes on the messages of others, unsigned.
     pub takes_quick_ways: bool,
 }
 
 impl Config {
-    /// How many operations of a name are kept. Full: the oldest is forgotten, and later calls of it
-    /// or earlier ones get [`CallError::TooOld`]. If the oldest has a caller here, a new generation
-    /// is refused instead.
+    /// How many operations of a name are kept. Full: the operation with the smallest generation is
+    /// forgotten, and later calls of that generation or a smaller one get [`CallError::TooOld`]. If
+    /// that operation has a caller here, the new one is refused instead.
     pub const MAX_GENERATIONS: usize = 16;
     /// How many callers wait at this node. Full: a further one gets [`CallError::Busy`].
     pub const MAX_CALLS: usize = 1024;
-    /// How many bytes of long values a member holds for one operation. Further values are not
-    /// fetched, and their members are missing as lost.
+    /// How many bytes the values of one operation may have together, of all members that have come.
+    /// A long value beyond is not fetched before the decision. If too few members hold the value,
+    /// its member is missing as lost.
     pub const MAX_HELD_BYTES: usize = 256 << 20;
-    /// The longest outcome. A call for a longer one gets [`CallError::TooLarge`].
+    /// The longest outcome, if all members bring values as long as the caller's. A call for a
+    /// longer one gets [`CallError::TooLarge`].
     pub const MAX_OUTCOME_BYTES: usize = 64 << 20;
 }
 
@@ -114,19 +117,21 @@ pub enum Timer {
     },
     /// Ask again for answers that are missing about the operation with this serial number.
     Retry(u64),
-    /// Tell progress to the members that have come to the operation with this serial number.
+    /// Tell the members that have come the progress of the operation with this serial number, if
+    /// this member coordinates it.
     Progress(u64),
-    /// Pass on the letters that wait at this member for others of their row (see [`Letter`]).
+    /// Pass on the letters that wait at this member for other letters of their row (see
+    /// [`Letter`]).
     Flush,
 }
 
 impl Timer {
     /// How long after the first arrival progress is first told.
     const FIRST_PROGRESS: Duration = Duration::from_secs(1);
-    /// How long a letter waits for others of its row. A guess: well below what callers notice, and
-    /// longer than the time between the calls of members that call together. If it is too short,
-    /// members pass on more frames; if too long, an operation with a missing member is slower by it
-    /// at each step.
+    /// How long at most a letter waits for other letters of its row. A guess: well below what
+    /// callers notice, and longer than the time between the calls of members that call together. If
+    /// it is too short, members pass on more frames; if too long, an operation with a missing
+    /// member is slower by it at each step.
     const HOLD: Duration = Duration::from_millis(2);
     /// The time between two reports of progress.
     const NEXT_PROGRESS: Duration = Duration::from_secs(5);
@@ -135,11 +140,12 @@ impl Timer {
 /// A caller of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Call<I> {
-    /// The number by which the outcome is returned; unique in this life.
+    /// The number by which the outcome is returned; unique in this process.
     pub id: u64,
     /// The terms of the operation.
     pub terms: Terms<I>,
-    /// The value that this member brings.
+    /// The value that the caller brings. Of a member with several callers, the first one's value
+    /// counts.
     pub value: Bytes,
     /// The time, from the call, after which the caller gets an outcome at the latest.
     pub time: Duration,
@@ -177,13 +183,13 @@ pub enum Input<I> {
     Timer(Timer),
     /// A link to this peer has come up.
     LinkUp(I),
-    /// The link to this peer has gone down.
+    /// The link to this peer has ended, for another reason than that it was idle.
     LinkDown(I),
     /// A verdict says that this member is down.
     Down(I),
     /// A member has said goodbye.
     Left(I),
-    /// A member is up, after all or again.
+    /// A member that was called down or had left is up: again, or after all.
     Up(I),
 }
 
@@ -200,7 +206,7 @@ pub enum Effect<I> {
     /// Send `frame` to a neighbour in the graph. The machine names only peers whose link is up or
     /// has ended because it was idle; sending makes such a link again.
     Frame {
-        /// The neighbour that it goes to.
+        /// The neighbour that the frame goes to.
         to: I,
         /// The frame to send.
         frame: Frame<I>,

@@ -14,7 +14,7 @@ use super::terms::{Digest, Key, Name, Terms};
 /// A name and its latest operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Named<I> {
-    /// The peer that brought the name up.
+    /// The member that brought the name up: a peer, or this member itself.
     by: I,
     /// The greatest forgotten generation. This member votes in no generation up to it.
     floor: Option<u64>,
@@ -79,7 +79,7 @@ impl<I: Id> Names<I> {
         })
     }
 
-    /// The undecided operations that list this member.
+    /// The undecided operations that list `member`.
     pub(super) fn undecided_with(&self, member: I) -> Vec<Key> {
         let open = self.all().filter(|instance| instance.decided.is_none());
         let with = open.filter(|instance| instance.terms.members.contains(&member));
@@ -102,8 +102,8 @@ impl<I: Id> Names<I> {
         with.map(|instance| instance.terms.key.clone())
     }
 
-    /// Close an operation that was called by mistake, if this member has neither voted nor started
-    /// a ballot in it and no caller here waits for it.
+    /// Close an operation that was called by mistake, if this member has neither promised nor voted
+    /// nor started a ballot in it, and no caller here waits for it.
     pub(super) fn close_if_untouched(&mut self, key: &Key) {
         let is_untouched = |instance: &Instance<I>| {
             instance.acceptor.is_untouched() && !instance.has_polled && instance.calls.is_empty()
@@ -133,7 +133,9 @@ impl<I: Id> Names<I> {
         self.bytes = self.bytes + now - before;
     }
 
-    /// Forget operations until the bounds hold. Operations with a caller here and `kept` stay.
+    /// Forget operations until the bounds hold: the bound of bytes, and that of generations for the
+    /// name of `kept`. The operation `kept` stays. So does each operation with a caller here, with
+    /// the later ones of its name. So a bound may be exceeded.
     pub(super) fn forget_beyond(&mut self, config: &Config, kept: Option<&Key>) {
         if let Some(key) = kept {
             while let Some(named) = self.names.get(&key.name)
@@ -166,8 +168,8 @@ impl<I: Id> Names<I> {
         }
     }
 
-    /// Forget the smallest generation of a name. Returns false if it must stay, because a caller
-    /// waits for it or it is `kept`; then all later ones stay too.
+    /// Forget the smallest generation of a name. Returns false if there is none, or if it must stay
+    /// because a caller waits for it or it is `kept`; then all later ones stay too.
     fn forget_oldest_of(&mut self, name: &Name, kept: Option<&Key>) -> bool {
         let Some(named) = self.names.get_mut(name) else {
             return false;
@@ -196,7 +198,7 @@ impl<I: Id + Serialize> Names<I> {
         (terms.digest() == *digest).then_some(terms)
     }
 
-    /// Open another operation, which the peer `by` brought up.
+    /// Open another operation, which the member `by` brought up.
     pub(super) fn open(
         &mut self,
         by: I,
@@ -224,8 +226,8 @@ impl<I: Id + Serialize> Names<I> {
             generations: BTreeMap::new(),
         };
         let named = self.names.entry(key.name.clone()).or_insert_with(new);
-        // A generation older than all that are kept would be the next to be forgotten. A newer one
-        // must not push out a generation that has a caller here.
+        // If the name is full: a generation older than all that are kept would be the next to be
+        // forgotten. A newer one must not push out a generation that has a caller here.
         let first = named.generations.first_key_value();
         let is_old = first.is_some_and(|(first, _)| key.generation < *first);
         let is_full = named.generations.len() >= Config::MAX_GENERATIONS;

@@ -22,16 +22,17 @@ pub struct Outcome<I> {
     /// member are here. Then no member hears of another outcome as agreed. If not, the deadline
     /// came first, and the outcome is what this member knows by itself.
     pub agreed: bool,
-    /// The end of the operation, once a majority has accepted one, even if the values for this
-    /// member are still missing.
+    /// The end of the operation, if this member knows that a majority has accepted an outcome, even
+    /// if the values for this member are still missing.
     pub end: Option<End>,
     /// The members that have come, in the order of the list.
     pub arrived: Vec<I>,
     /// The values for this member, in the order of the list. In a scatter and an all-to-all these
-    /// are its own parts.
+    /// are the parts for this member.
     pub values: Vec<(I, Bytes)>,
     /// The combination of the values, if the operation makes one and this member gets it. With a
-    /// function of the callers it is [`ReduceError::User`], and `values` has the values.
+    /// function of the callers and at least two values it is [`ReduceError::User`], and `values`
+    /// has the values.
     pub combined: Option<Result<Bytes, ReduceError>>,
     /// The members that are missing and why, in the order of the list.
     pub missing: Vec<(I, Class)>,
@@ -46,19 +47,20 @@ pub enum CallError {
     /// This node is not in the list.
     #[error("this node is not in the list of members")]
     NotAMember,
-    /// Other members have called this operation with other terms.
+    /// Other callers, here or at other members, have given other terms for this operation.
     #[error("other members have called this generation with other parameters: {0} differs")]
     Differs(&'static str),
-    /// This generation is forgotten already.
+    /// This generation is forgotten already, or older than all that are kept of a full name.
     #[error("this generation is too old: the generations up to {0} are forgotten")]
     TooOld(u64),
-    /// There is no room for another name.
+    /// There is no room for another name, or for another generation of this one, here or at the
+    /// coordinator.
     #[error("the node has no room for another name of a collective")]
     TooManyNames,
     /// There are too many callers or bytes at this node.
     #[error("too many calls of collectives wait, or their values have too many bytes")]
     Busy,
-    /// The outcome would be too large.
+    /// The outcome could be too large.
     #[error("the outcome could have {bytes} bytes; the limit is {max}")]
     TooLarge {
         /// The length of the outcome, if all members bring values as long as this caller's.
@@ -110,7 +112,8 @@ pub(super) fn check_size<I: Id>(call: &Call<I>, max: usize) -> Result<(), CallEr
 }
 
 impl<I: Id + Serialize> Instance<I> {
-    /// The decided outcome for the callers here, once every value that they need is here.
+    /// The decided outcome for the callers here, if there are any, once every value that they need
+    /// is here.
     pub(super) fn outcome(&self, gone: &Gone<I>) -> Option<Outcome<I>> {
         let decided = self.decided.as_ref().filter(|_| !self.calls.is_empty())?;
         if !self.needs(decided, gone).is_empty() {
@@ -201,7 +204,8 @@ impl<I: Id + Serialize> Instance<I> {
             None => self.proposal(gone),
         };
         if self.decided.is_none() {
-            // The coordinator knows of more arrivals, and reported them a moment ago.
+            // The coordinator may know of more arrivals than this member. The last ones that it
+            // reported count too.
             let came =
                 |place: &u32| self.progress.contains(place) || self.arrivals.contains_key(place);
             proposal.missing.retain(|(place, _)| !came(place));
@@ -316,7 +320,8 @@ fn is_of_user(op: &Op) -> bool {
 }
 
 impl<I> Message<I> {
-    /// Key and digest of the operation that this message concerns, if it has both.
+    /// Key and digest of the operation that this message concerns. `None` for `Arrive`, which may
+    /// open an operation, and for messages that have no key or digest of their own.
     pub(super) const fn subject(&self) -> Option<(&Key, &Digest)> {
         match self {
             Self::Progress { key, digest, .. }

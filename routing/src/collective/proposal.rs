@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Class {
     /// The member was called down.
     Dead,
-    /// The member was not called down, but had not come when the time was over.
+    /// The member was not called down, but had not come when the coordinator proposed.
     Late,
     /// The member has said goodbye.
     Left,
@@ -39,9 +39,10 @@ pub enum End {
     Completed,
     /// A member was lost, and the callers wanted to stop in that case.
     Aborted,
-    /// Fewer have come than the callers asked for.
+    /// Fewer members have come than the callers asked for.
     TooFew,
-    /// The root was lost. Without it the operation has no purpose.
+    /// The root was lost, or the root of a scatter has not come. Without it the operation has no
+    /// purpose.
     RootLost,
 }
 
@@ -115,7 +116,8 @@ impl Proposal {
         place.ok().map(|place| &self.arrived[place].1)
     }
 
-    /// Whether each of the `members` listed members is named exactly once, in order.
+    /// Whether each of the `members` listed members is named exactly once, and both lists are in
+    /// order.
     pub fn is_sound(&self, members: usize) -> bool {
         let arrived = self.arrived.iter().map(|(member, _)| *member);
         let missing = self.missing.iter().map(|(member, _)| *member);

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use super::message::Item;
 use super::terms::PIECE_BYTES;
 
-/// How many pieces are kept that have come before an earlier one. Full: further ones are dropped,
-/// and asked for again.
+/// How many pieces of a value are kept that have come before an earlier piece. Full: further pieces
+/// are dropped, and asked for again.
 const MAX_AHEAD: usize = 64;
 
 /// A value that is being fetched, or is complete.
@@ -32,7 +32,8 @@ struct Partial {
     asked: BTreeSet<u32>,
     /// The member that was asked last.
     asked_last: Option<u32>,
-    /// Whether a size that this member named has made the fetch start again since then.
+    /// Whether a size that the member `asked_last` named has made the fetch start again since it
+    /// was asked.
     has_restarted: bool,
     /// The length of `front` at the last call of [`Storage::has_grown`].
     seen: usize,
@@ -120,7 +121,8 @@ impl Storage {
         self.items.contains_key(&item)
     }
 
-    /// Whether more bytes of the value have come since the last call.
+    /// Whether the beginning of the value has grown since the last call. Pieces behind a gap do not
+    /// count. False if the value is complete.
     pub(super) fn has_grown(&mut self, item: Item) -> bool {
         let Some(Stored::Partial(partial)) = self.items.get_mut(&item) else {
             return false;
@@ -226,7 +228,7 @@ pub fn join_parts(parts: &BTreeMap<u32, Bytes>) -> Bytes {
     postcard::to_stdvec(parts).unwrap_or_default().into()
 }
 
-/// The part of this member in a value; empty if there is none.
+/// The part for the member at this place in a value; empty if there is none.
 pub(super) fn part_of(value: &Bytes, member: u32) -> Bytes {
     let parts: Result<BTreeMap<u32, Bytes>, _> = postcard::from_bytes(value);
     parts

@@ -82,7 +82,7 @@ impl fmt::Display for Key {
 /// members.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verb {
-    /// Barrier: members only learn that all have come.
+    /// Barrier: members only learn which members have come.
     Barrier,
     /// Agree: all get the value of the first listed member that has come.
     Agree,
@@ -148,7 +148,8 @@ impl Verb {
 /// What happens if members are lost before they have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OnLoss {
-    /// The operation goes on without a member as soon as it is called down, if enough are left.
+    /// The operation goes on without a member as soon as that member is called down or has left, if
+    /// enough members remain.
     Survivors {
         /// How many members must have come.
         at_least: u32,
@@ -250,7 +251,7 @@ impl<I: Id> Terms<I> {
         (PIECE_BYTES / self.members.len().max(1)).min(INLINE_MAX)
     }
 
-    /// The first difference to `other`, in words.
+    /// The first difference to `other` except the key, in words.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.members != other.members {
             Some("the list of members")

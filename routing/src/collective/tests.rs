@@ -30,19 +30,19 @@ struct Net {
     now: Duration,
     serial: u64,
     members: BTreeMap<Id, Collectives<Id>>,
-    /// Messages and timers by time, each for one life of a member.
+    /// Messages, timers and verdicts by time. Timers and verdicts are for one life of a member.
     queue: BTreeMap<(Duration, u64), (Id, u64, Due)>,
     timers: BTreeMap<(Id, Timer), (Duration, u64)>,
     boots: BTreeMap<Id, u64>,
     paused: BTreeMap<Id, Duration>,
-    /// Pairs of members that hear nothing of each other.
+    /// Pairs of members: the second hears nothing of the first.
     cut: BTreeSet<(Id, Id)>,
     loss_percent: u64,
     config: Config,
     answers: BTreeMap<(Id, u64), Answer>,
     next_call: u64,
     sent: BTreeMap<&'static str, u64>,
-    /// The records of each member, unless its disk is lost.
+    /// The records of each member. A restart may take them for lost.
     records: BTreeMap<Id, BTreeMap<Name, u64>>,
 }
 
@@ -173,7 +173,7 @@ impl Net {
         self.now = until;
     }
 
-    /// All members of `among` hear the verdict on `on`, one after another.
+    /// The members of `among`, except `on` itself, hear the verdict on `on`, each at another time.
     fn spread(&mut self, on: Id, is_down: bool, after: Duration, among: &[Id]) {
         for to in among.iter().copied().filter(|to| *to != on) {
             let later = MS * self.below(300) as u32;

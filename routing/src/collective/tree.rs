@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A frame goes once, without an answer. If it is lost, the member that waits for an answer asks
-//! again through the relay, which repeats lost messages and goes round dead members. Frames go by
-//! the ranks of one epoch, and a member in another epoch drops them.
+//! again, now also through the relay, which repeats lost messages and goes round dead members.
+//! Frames down go by the ranks of one epoch, and a member in another epoch drops them. Letters up
+//! go by the ranks that each member on the way has in its own epoch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -128,7 +129,7 @@ pub(super) struct Tree<I> {
 pub(super) enum Step<I> {
     /// Send these frames at once.
     Frames(Vec<(I, Frame<I>)>),
-    /// The letter waits for others of its row, until the timer fires.
+    /// The letter waits for other letters of its row, until the row is complete or the timer fires.
     Waits {
         /// Whether no letter waited before.
         is_first: bool,
@@ -329,7 +330,8 @@ impl<I: Id> Tree<I> {
         members.len()
     }
 
-    /// The frames with the letters that wait for one member.
+    /// The frames with the letters to one member that wait here. If no way is left, these letters
+    /// are lost.
     fn flush(&mut self, to: I, gone: &Gone<I>) -> Vec<(I, Frame<I>)> {
         let Some(letters) = self.waiting.remove(&to) else {
             return Vec::new();
@@ -422,7 +424,7 @@ impl<I> Message<I> {
         )
     }
 
-    /// The row of this message: its kind and key, if each member sends one of them.
+    /// The row of this message: its kind and key, if each member sends one such message.
     const fn row(&self) -> Option<(&'static str, &Key)> {
         match self {
             Self::Arrive { key, .. } | Self::Promise { key, .. } | Self::Vote { key, .. } => {
@@ -577,7 +579,8 @@ mod tests {
         };
         assert_eq!(to(&mut tree), [4]);
         assert!(tree.down(6, &body(1)).is_some());
-        // The next best step is 6 → 2. The message down goes by the relay.
+        // Without 4 the next best step is 6 → 2, and without 2 it is 6 → 5. Without 2, which is a
+        // child of 6, the message down goes by the relay.
         tree.link_down(4);
         assert_eq!(to(&mut tree), [2]);
         tree.link_down(2);

@@ -25,8 +25,8 @@ pub struct Ballot {
 
 impl Ballot {
     /// The ballot of the member that coordinates before all others, if certainly no earlier life of
-    /// it has used one. No smaller ballot exists, so no member can have voted in one, and no
-    /// promises are needed.
+    /// that member has used a ballot. No smaller ballot exists, so no member can have voted in one,
+    /// and no promises are needed.
     pub const fn first(proposer: u32, boot: u64) -> Self {
         Self {
             round: 0,
@@ -106,8 +106,8 @@ impl<P: Clone + PartialEq> Acceptor<P> {
     }
 }
 
-/// The answers to one ballot: the members that have answered, each with its life. An answer does
-/// not count if a later life of its member is known.
+/// The answers to one question of a ballot: the members that have answered, each with its life. An
+/// answer does not count if a later life of its member is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Count {
     lives: BTreeMap<u32, u64>,

@@ -15,7 +15,8 @@ use crate::topic::Topic;
 /// message is not open any more, the one used longest ago is forgotten. When it is used again it is
 /// another stream, which begins at 0. So no receiver misses a message that was never sent. There
 /// are two costs. No receiver learns of messages that were lost at the end of the forgotten stream.
-/// Its messages that are still on their way are not ordered with those of the new stream.
+/// Messages of the forgotten stream that are still on their way are not ordered with those of the
+/// new stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Numbering<I> {
     streams: BTreeMap<(Topic, Vec<I>), Stream>,
@@ -31,8 +32,9 @@ struct Stream {
 }
 
 impl<I: Id> Numbering<I> {
-    /// The most streams. A guess: more topics than a process uses at a time, and more than packets
-    /// are open. If it is too small, streams begin again and receivers see no loss at their ends.
+    /// The most streams. A guess: more than a process uses topics at a time, and more than it has
+    /// open packets. If it is too small, streams begin again, and receivers see no loss at the ends
+    /// of the old ones.
     pub(crate) const MAX_STREAMS: usize = 1024;
     /// The most destinations of all streams together. A guess: a megabyte of 16-byte ids. If it is
     /// too small, streams begin again as above.
@@ -108,7 +110,8 @@ impl<I: Id> Numbering<I> {
     }
 }
 
-/// The topic of a stream and its destinations; no destinations if it goes to all.
+/// The topic of a stream and its destinations; no destinations if it goes to all members or to all
+/// but some.
 fn key_of<I: Id>(topic: &Topic, to: &Destination<I>) -> (Topic, Vec<I>) {
     let mut names = match to {
         // A list of destinations is never empty, so an empty one can stand for all.

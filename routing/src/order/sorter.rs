@@ -1,8 +1,9 @@
 //! The sorter at a receiver: it brings the messages of each stream into the order of their numbers.
 //!
-//! It works like a reader of a serial that comes by post. The fourth part is laid aside while the
-//! third is awaited, for a limited time and on a shelf of limited length. Then the reader goes on,
-//! and knows that a part is missing. If the part still comes it is read all the same, as *late*.
+//! It works like a reader of a serial that comes by post. The fourth instalment is laid aside while
+//! the third is awaited, for a limited time and on a shelf of limited length. Then the reader goes
+//! on, and knows that an instalment is missing. If it still comes it is read all the same, as
+//! *late*.
 //!
 //! No message is dropped: each one that is put in comes out once. With each message comes the
 //! number of those that are missing right before it.
@@ -22,7 +23,7 @@ pub struct Bounds {
     /// How many streams are known, at least 1. Full: the stream that has been silent longest is
     /// forgotten, after its held messages went out. If it goes on, it is treated as a new one.
     pub streams: usize,
-    /// How long a message is held while earlier ones are missing.
+    /// How long a message is held while earlier messages of its stream are missing.
     pub time: Duration,
 }
 

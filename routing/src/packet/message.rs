@@ -9,7 +9,8 @@ use crate::strategy::Strategy;
 /// The class of a message: which stream of a link carries it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Acknowledgements and roster queries. They are small and never wait behind payloads.
+    /// All messages without payloads: acknowledgements, questions, hellos and rosters. They are
+    /// small and never wait behind payloads.
     Control,
     /// Packets with payloads of users.
     Packet,
@@ -25,7 +26,7 @@ pub enum Message<I> {
     Custody {
         /// The errand that the sender has taken.
         errand: Errand<I>,
-        /// The positions that have not delivered yet; all others of the part have. At most
+        /// The positions that may not have delivered yet; all others of the part have. At most
         /// [`Message::MAX_PENDING`] spans.
         pending: Vec<Span>,
     },
@@ -33,12 +34,12 @@ pub enum Message<I> {
     Done {
         /// The errand that is done.
         errand: Errand<I>,
-        /// Members that may not have delivered; at most [`Message::MAX_EXCEPTIONS`].
+        /// Members that refused or may not have delivered; at most [`Message::MAX_EXCEPTIONS`].
         exceptions: Vec<Exception<I>>,
         /// How many re-delegations the errand needed.
         redelegated: u32,
-        /// Members from which a part was taken because they were dead or late, or refused. At most
-        /// [`Message::MAX_REPLACED`]; more are not named.
+        /// Members from which a part was taken because they were down or late, had left, or refused
+        /// it. At most [`Message::MAX_REPLACED`]; more are not named.
         replaced: Vec<I>,
     },
     /// I do not answer for this part.
@@ -49,17 +50,17 @@ pub enum Message<I> {
         reason: CustodyRefusal,
     },
     /// A question about the state of this errand. The answer is custody, done or a refusal. The
-    /// question replaces a lost acknowledgement, and offers a payload before it is sent again or to
-    /// another member.
+    /// answer replaces an acknowledgement that was lost. The question also offers a payload, before
+    /// the payload is sent again or to another member.
     Inquire {
         /// The errand in question.
         errand: Errand<I>,
         /// The peer that is meant at the start of a range; `None` if the range is for whichever
-        /// peer stands there.
+        /// peer stands there, or the part is routed.
         name: Option<I>,
     },
     /// I am your child, or your neighbour in a ring, in the sibling tree of this epoch ([SFT06]
-    /// §3.1, `hello`). This link stays as long as the epoch.
+    /// §3.1, `hello`). I hold this link until a later epoch has a tree in which I am neither.
     Hello {
         /// The epoch of the tree.
         epoch: Epoch<I>,

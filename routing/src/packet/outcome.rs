@@ -26,7 +26,8 @@ named! {
         Left = "left",
         /// No way to the member was found.
         NoRoute = "no-route",
-        /// Sender and receiver have no epoch in common, or the epoch is gone.
+        /// Sender and receiver have no epoch in common, the epoch is gone, or the member cannot be
+        /// found in the epochs that are kept.
         Epoch = "epoch",
         /// The deadline of the message has passed.
         Deadline = "deadline",
@@ -38,7 +39,8 @@ named! {
         Window = "window",
         /// The member could not make sense of the packet.
         Malformed = "malformed",
-        /// There were more exceptions than a report holds.
+        /// There were more exceptions than a report holds, so that of the member was merged with
+        /// others.
         Summarised = "summarised",
         /// The member takes no packet without its origin's signature.
         Unsigned = "unsigned",
@@ -51,7 +53,7 @@ named! {
 
 named! {
     /// The confirmation that the origin wants from each member. The relay carries the question;
-    /// each member's node sends the answer.
+    /// each member's node sends the answer, if one is asked for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum Confirmation {
         /// The member's node has the message: the receipt says so, and nothing is answered.
@@ -116,9 +118,10 @@ named! {
         Window = "window",
         /// The header contradicts itself or an earlier copy.
         Malformed = "malformed",
-        /// The node has no such errand (the answer to [`Message::Inquire`]).
+        /// The node has no such errand (the answer to [`super::Message::Inquire`]).
         Unknown = "unknown",
-        /// The node holds that rank and is another peer than the one that is meant.
+        /// The node is not the peer that is meant: it has another id, or it never held the rank at
+        /// which the origin counted that peer.
         NotThatPeer = "not-that-peer",
         /// The node takes no packet without its origin's signature.
         Unsigned = "unsigned",

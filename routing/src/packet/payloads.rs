@@ -1,9 +1,9 @@
 //! The payloads in a packet: that of one message, or those of several in a row.
 //!
 //! A packet with one short message costs a relay as much as a packet with fifty. So an origin with
-//! more messages than it may have open packets puts several into one. The receiver takes them apart
-//! again, each with a sequence of its own. All messages of a packet share its fate: a member whose
-//! bound is below the longest payload refuses the others with it.
+//! more messages than it may have open packets puts several messages into one packet. The receiver
+//! takes them apart again, each with a sequence of its own. All messages of a packet share its
+//! fate: a member whose bound is below the longest payload refuses the whole packet.
 
 use std::ops::Range;
 
@@ -26,7 +26,8 @@ impl Payloads {
     /// The most bytes that several payloads have together; one alone may be longer.
     pub const MAX_BYTES: usize = 256 << 10;
 
-    /// Join these payloads in order. `None` if there are none, or more than one packet may have.
+    /// Join these payloads in order. `None` if there are none, or too many messages or bytes for
+    /// one packet.
     pub fn join(payloads: &[Bytes]) -> Option<Self> {
         if let [alone] = payloads {
             return Some(alone.clone().into());
@@ -86,7 +87,8 @@ impl Payloads {
         starts.zip(ends).map(|(start, end)| start..end)
     }
 
-    /// Set the bytes that follow a head from a peer. Returns whether the cuts fit them.
+    /// Set the bytes that follow a head from a peer. Returns whether the cuts fit the bytes and are
+    /// within bounds.
     pub(crate) fn fill(&mut self, bytes: Bytes) -> bool {
         let in_order = self.cuts.is_sorted();
         let fits = |end: &u32| *end as usize <= bytes.len();

@@ -6,7 +6,8 @@
 //! `is_kept`.
 //!
 //! Not here: keys, certificates and their judgement. The relay hands a signature on as it came.
-//! [`crate::Input::Unproven`] reports a copy whose signature is wrong.
+//! [`crate::Input::Unproven`] reports a copy whose signature is wrong, or missing although one is
+//! required.
 
 use binomesh_overlay::Id;
 use bytes::Bytes;

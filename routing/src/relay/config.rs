@@ -7,8 +7,9 @@ use binomesh_overlay::Planted;
 use crate::router::Chosen;
 use crate::sibling_tree::Fanout;
 
-/// The bounds and times of a relay. All members of a cluster need the same `window`; the other
-/// values may differ. The module [`crate::relay`] explains part, duty, delegate and custody.
+/// The bounds and times of a relay. All members of a cluster need the same `window`, and should
+/// have the same `fanout`. The other values may differ. The module [`crate::relay`] explains part,
+/// duty, delegate and custody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Config {
     /// The router that chooses the next hop of a routed part, which goes hop by hop to its members.
@@ -38,12 +39,13 @@ pub struct Config {
     /// The assumed least rate of a link, in bytes per second. The wait for custody of a copy
     /// includes the transfer of that copy, and of those sent to the same peer before it, at this
     /// rate. A guess: a quarter of 200 Mbit/s, since copies to several peers leave at once. If the
-    /// rate is too high, a part is given away too early, and the part is sent twice with all that
-    /// is behind it. 0: transfer times do not count, and `peer_window` does not apply.
+    /// rate is too high, the rest of a part is handed to other peers too early, and its members are
+    /// sent the payload twice. 0: transfer times do not count, and `peer_window` does not apply.
     pub custody_bytes_per_second: u32,
     /// How many bytes of copies may be on their way to one peer, until it answers. One copy always
-    /// fits. Full: further copies wait in the relay. A guess: a link of 1 Gbit/s transfers as much
-    /// in a sixtieth of a second. A smaller window leaves a fast link idle until answers come.
+    /// fits. Full: further copies wait in the relay, except copies of scheduled broadcasts and
+    /// copies that are sent again. A guess: a link of 1 Gbit/s transfers as much in a sixtieth of a
+    /// second. A smaller window leaves a fast link idle until answers come.
     pub peer_window: u64,
     /// How many copies of scheduled broadcasts (strategy `circulant`) may be on their way to all
     /// peers together, until they are answered. Copies to late peers do not count. Full: further
@@ -54,11 +56,12 @@ pub struct Config {
     /// A timer that fires later than its time by more than this shows a pause of this process. The
     /// wait for the peer's answer then begins again once, since the peer did not cause the delay.
     pub pause: Duration,
-    /// How many further tries a hundred sent copies allow for routed parts that a hop found no way
-    /// for. Copies of routed parts do not count as sent. Each re-issue of an own message allows one
-    /// more. Used up: the part ends with *no route*, and its origin issues it again later. An equal
-    /// budget bounds how often the head of a part is excepted as not found and the rest handed to
-    /// the next rank. A guess: if it is too small, reachable members wait for a re-issue.
+    /// How many further tries a hundred sent copies allow for routed parts that a hop could not
+    /// bring further. Copies of routed parts do not count as sent. Each re-issue of an own message
+    /// allows one more. Used up: the part ends with *no route*, and its origin issues it again
+    /// later. An equal budget bounds how often the head of a part is excepted as not found and the
+    /// rest handed to the next rank. A guess: if it is too small, reachable members wait for a
+    /// re-issue.
     pub search_percent: u32,
     /// How many of these tries may be saved up, and so happen at once. A guess.
     pub search_burst: u32,
@@ -153,9 +156,10 @@ impl Config {
     /// cost every path of the graph. With it, the search costs [`Config::ROUTE_TRIES`] to this
     /// power. A guess.
     pub const ROUTE_BACKTRACK: usize = 2;
-    /// How many hops a routed part may take beyond the shortest path from its first hop. Then it
-    /// ends with *no route*. Without this bound the search for an unknown member would visit all
-    /// nodes. A guess: if it is too small, a member behind many dead hops is not found.
+    /// How many hops a routed part may take beyond the shortest path from the node that first
+    /// routed it. Then it ends with *no route*. Without this bound the search for an unknown member
+    /// would visit all nodes. A guess: if it is too small, a member behind many dead hops is not
+    /// found.
     pub const ROUTE_DETOURS: u32 = 6;
     /// The longest payload that counts as short: its custody may be delayed by `custody_delay`.
     pub const SHORT_PAYLOAD: usize = 4096;

@@ -63,9 +63,9 @@ pub(super) struct Round<I> {
     /// The member that is meant at each distance. Empty if the round is for the holders of the
     /// ranks, by whatever name.
     pub(super) names: BTreeMap<u32, I>,
-    /// The ranks of these members in the epoch in which the origin counted them.
+    /// The ranks in the epoch `stood_in` of the members in `names`, unless meant by name alone.
     pub(super) stood: BTreeMap<u32, Rank>,
-    /// The epoch in which the origin counted them.
+    /// The epoch in which the origin counted these members; none if `stood` is empty.
     pub(super) stood_in: Option<Epoch<I>>,
     /// The round goes hop by hop, and not in the order of its strategy.
     pub(super) is_routed: bool,
@@ -174,16 +174,16 @@ impl<I: Id> Custody<I> {
             .on_round_trip(peer, time, config);
     }
 
-    /// A peer does not answer: take back the late parts of one duty of which it has not taken
-    /// custody, and go round the peer.
+    /// A peer does not answer: as far as the budget allows, go round it with each late part of one
+    /// duty of which it has not taken custody.
     pub(super) fn go_round(&mut self, number: u64, peer: I, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.go_round_all(duty, peer, cx);
         });
     }
 
-    /// A peer is down or has left: except the peer in one duty, and hand on to others the rest of
-    /// the parts that it holds.
+    /// A peer is down or has left: hand on the parts of one duty that it was given. The peer itself
+    /// becomes an exception if it is the head of such a part.
     pub(super) fn bypass(&mut self, number: u64, peer: I, why: Reason, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, |delegator, duty, cx| {
             delegator.bypass(duty, peer, why, cx);
@@ -239,7 +239,7 @@ impl<I: Id> Custody<I> {
     }
 
     /// An epoch is no longer kept: the parts that one of its duties has handed on become
-    /// unconfirmed.
+    /// unconfirmed, and the duty is forgotten.
     pub(super) fn close(&mut self, number: u64, cx: &mut Context<'_, I>) {
         self.settle_with(number, cx, Delegator::withdraw_all);
         self.forget(number, cx);

@@ -12,7 +12,7 @@ use crate::packet::{
 };
 use crate::strategy::Strategy;
 
-/// The peer at rank 0. The peers at the next ranks follow.
+/// The id of the peer at rank 0. The ids of the peers at the next ranks follow.
 pub(super) const ORIGIN: u32 = 1000;
 
 /// The shared state of one relay's components, and the effects that they asked for.
@@ -118,7 +118,8 @@ pub(super) const fn epoch() -> Epoch<u32> {
     }
 }
 
-/// A copy of a message of the origin, for the range behind the first rank of a span.
+/// A copy of a message of the origin. Its receiver, the member at the start of the span, answers
+/// for the whole span.
 pub(super) fn copy(sequence: u64, span: Span) -> Packet<u32> {
     Packet {
         header: Header {

@@ -33,8 +33,8 @@ pub enum Input<I> {
         /// The content of the message.
         message: Message<I>,
     },
-    /// A copy from an authenticated peer whose origin has not signed it as required. The relay is
-    /// not given its content.
+    /// A copy that an authenticated peer has sent, and that the origin of its message has not
+    /// signed as required. The relay is not given its content.
     Unproven {
         /// The peer that sent it.
         from: I,
@@ -54,7 +54,7 @@ pub enum Input<I> {
     /// A verdict: the overlay says that this peer is down. The host sends [`Input::PeerUp`] when
     /// the verdict expires or is withdrawn. A message from the peer ends the verdict, too.
     PeerDown(I),
-    /// This peer has said goodbye, in a signed message. Until [`Input::PeerUp`] or another
+    /// This peer has said goodbye, in a signed message. Until a later [`Input::PeerUp`] or
     /// [`Input::PeerDown`], only messages that are accepted with [`Due::Kept`](super::Due::Kept)
     /// are meant for it, and no other message waits for it.
     PeerLeft(I),

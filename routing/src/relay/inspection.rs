@@ -27,8 +27,8 @@ impl<I: Id> Relay<I> {
         self.peers.gone()
     }
 
-    /// Whether `peer` has left. From now on only messages that are to be kept
-    /// ([`super::Due::Kept`]) are meant for such a peer.
+    /// Whether `peer` has left. While that holds, only messages that are to be kept
+    /// ([`super::Due::Kept`]) are meant for the peer.
     pub fn is_absent(&self, peer: I) -> bool {
         self.peers.is_absent(peer)
     }

@@ -87,7 +87,8 @@ impl<I: Id> Relay<I> {
         });
     }
 
-    /// An epoch is no longer kept: the parts that its duties have handed on become unconfirmed.
+    /// An epoch is no longer kept: the parts that its duties have handed on become unconfirmed, and
+    /// the duties are forgotten.
     fn close_epoch(&mut self, epoch: Epoch<I>, out: &mut Effects<I>) {
         for number in self.parts.custody.of_epoch(epoch) {
             self.work(out, |parts, cx| parts.custody.close(number, cx));

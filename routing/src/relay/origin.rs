@@ -2,8 +2,9 @@
 //! receipt.
 //!
 //! - A message is accepted when there is room for it. A broadcast may wait for a complete roster
-//!   (`roster_wait`). Then the message goes out in *rounds*: the first for all its members, later
-//!   ones for those not yet confirmed. Each round is a duty of this node, in the newest epoch.
+//!   (`roster_wait`). Then the message goes out in *rounds*: the first for all its members, if one
+//!   packet can name them, later rounds for members not yet confirmed. Each round is a duty of this
+//!   node, in the newest epoch.
 //! - A message is issued again to the members that a round could not confirm, at their present
 //!   places. The waits between rounds double.
 //! - A message ends when each member is reached or settled, or at its deadline. It has exactly one

@@ -140,8 +140,8 @@ impl<I: Id> Peers<I> {
         self.silent.remove(&peer)
     }
 
-    /// A peer leaves many copies unanswered. If there is a doubtful verdict on it, the verdict is
-    /// certain again; else the peer is silent.
+    /// A peer leaves many copies or questions unanswered. If there is a doubtful verdict on it, the
+    /// verdict is certain again; else the peer is silent.
     pub(super) fn on_silence(&mut self, peer: I, config: &Config) {
         if self.verdicts.has(peer) {
             self.verdicts.give(peer, config.max_peers);
@@ -192,7 +192,7 @@ impl<I: Id> Peers<I> {
         !std::mem::replace(&mut self.is_pressed, true)
     }
 
-    /// Own messages find room again, unless room `is_scarce`.
+    /// Own messages find room again: the pressure ends, unless room `is_scarce`.
     pub(super) const fn ease(&mut self, is_scarce: bool) {
         self.is_pressed &= is_scarce;
     }
@@ -232,8 +232,8 @@ impl<I: Id> Peers<I> {
         self.departures.was_gone(peer, sequence) && self.verdicts.is_down(peer)
     }
 
-    /// Whether a peer has left. From now on only messages that are to be kept are meant for such a
-    /// peer.
+    /// Whether a peer has left. While that holds, only messages that are to be kept are meant for
+    /// it.
     pub(super) fn is_absent(&self, peer: I) -> bool {
         self.departures.is_gone(peer) && self.verdicts.is_down(peer)
     }

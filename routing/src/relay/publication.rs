@@ -78,7 +78,7 @@ pub enum PublishError<I> {
     /// This node is leaving.
     #[error("this node is leaving")]
     Draining,
-    /// `max_open` packets are open, or as many messages as the receivers' windows hold.
+    /// `max_open` packets are open, or the message would lie beyond the receivers' windows.
     #[error(
         "{0} packets with messages wait for their receipts, and one more does not fit; wait for a receipt"
     )]
@@ -91,7 +91,7 @@ pub enum PublishError<I> {
         /// The greatest number of bytes that is allowed.
         max: usize,
     },
-    /// The payloads of the open messages fill their memory bound.
+    /// With this message the payloads and signatures of open messages would exceed their bound.
     #[error(
         "messages without a receipt hold {bytes} bytes, and the limit is {max}; wait for a receipt"
     )]

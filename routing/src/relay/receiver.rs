@@ -60,7 +60,7 @@ impl<I: Id> Receiver<I> {
         self.windows.meet(peer, boot);
     }
 
-    /// A copy has come: deliver its messages if they are new, and take custody of its part.
+    /// A copy has come. Serve it if it may be taken, hold it if its epoch is unknown, or refuse it.
     pub(super) fn on_packet(
         &mut self,
         from: I,
@@ -124,7 +124,8 @@ impl<I: Id> Receiver<I> {
         novelty
     }
 
-    /// Deliver the messages of a packet if they are new, and take custody of its part.
+    /// Take custody of the part of a packet. If the part is a range, and not a routed one, also
+    /// deliver the messages of the packet if they are new.
     fn serve(
         &mut self,
         from: I,

@@ -11,7 +11,8 @@ pub struct RelayStats {
     pub window_full: u64,
     /// Own broadcasts that waited for a complete roster.
     pub waited: u64,
-    /// Of these broadcasts, how many went out before the roster was complete, after `roster_wait`.
+    /// How many of the broadcasts in `waited` went out before the roster was complete, after
+    /// `roster_wait`.
     pub waited_in_vain: u64,
     /// Messages delivered to local subscribers.
     pub delivered: u64,
@@ -83,7 +84,7 @@ pub struct RelayStats {
     pub hellos_rejected: u64,
     /// Gauge: open duties for others.
     pub open_duties: usize,
-    /// Gauge: parts that these duties have handed on.
+    /// Gauge: parts that open duties for others have handed on.
     pub delegations: usize,
     /// Gauge: bytes of payloads, names and signatures that open duties for others hold.
     pub duty_bytes: usize,
@@ -97,7 +98,7 @@ pub struct RelayStats {
     pub message_bytes: usize,
     /// Gauge: packets that are held for an unknown epoch.
     pub held_packets: usize,
-    /// Gauge: bytes of payloads, names and signatures that these packets hold.
+    /// Gauge: bytes of payloads, names and signatures of packets held for an unknown epoch.
     pub held_bytes: usize,
 }
 

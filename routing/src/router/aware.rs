@@ -20,7 +20,7 @@ use crate::sibling_tree::SiblingTree;
 pub use search::first_hop;
 
 /// The router that takes the first step of a shortest path round the dead ranks and those on the
-/// transit list; none if there is no such path.
+/// transit list, or goes back if a shortest path leads there. It takes none if there is no path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Aware;
 

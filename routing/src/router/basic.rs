@@ -3,8 +3,8 @@
 //! "Compute cost" walks by a rule from the neighbour to the destination and counts the steps.
 //! `basic` takes the step that the rule takes, "a direction toward the destination". `basic-least`
 //! takes "a neighbour which has the lowest cost". The two differ: the rule goes along the ring on
-//! the shallower of both levels. On the last level this is O(N) long, while the node's parent has
-//! only a k-th of it to go.
+//! the shallower of both levels. On the last level this ring is O(N) long. The ring of the parents
+//! is a k-th of that, so going up first is shorter, which only `basic-least` sees.
 
 use binomesh_overlay::Rank;
 

@@ -34,7 +34,7 @@ pub enum Hop {
 /// [SFT06] §3.1: the valid neighbour of the highest priority, or back to the previous sender if
 /// there is none. Each rank is entered at most once per leg and left backwards at most once, so a
 /// leg ends within 2(N − 1) hops. A destination that can be reached over the links in use is
-/// reached.
+/// reached, while the transit list has room.
 ///
 /// A router that goes back by its own choice leaves neighbours untried. If the way back ends at the
 /// start, everything is tried once more without that choice, and the leg ends within 4(N − 1) hops.
@@ -56,8 +56,8 @@ pub fn choose_hop(
     let Some(to) = itinerary.head(router, shape, here) else {
         return Hop::Done;
     };
-    // Every turn of the loop makes one neighbour unusable, except for one turn that makes all
-    // usable again.
+    // Every turn of the loop makes one neighbour unusable, except for one turn that clears the
+    // transit list.
     while !itinerary.dead.contains(to) {
         let step = Step {
             shape,
@@ -122,8 +122,8 @@ pub(crate) fn pick(
     })
 }
 
-/// Go back to the sender of the first visit. If that node has died since, the way back is lost, and
-/// the destination is given up.
+/// Go back to the sender of the first visit. If there is none, or that node has died since, there
+/// is no way back, and the destination is given up.
 fn turn_back(
     here: Rank,
     to: Rank,

@@ -64,7 +64,7 @@ impl FromIterator<Rank> for RankSet {
     }
 }
 
-/// The part of a packet's header that grows on its way.
+/// The fields of a packet's header that change on its way.
 ///
 /// [SFT06] §3.1 has a destination list and a transit list "to prevent looping and for back-tracking
 /// purposes".
@@ -85,13 +85,14 @@ pub struct Itinerary {
     pub(super) visited: RankSet,
     /// The senders on the way back to the start of the leg.
     pub(super) way_back: Vec<Rank>,
-    /// The ranks that were found dead on all legs.
+    /// The ranks that are known to be dead, from this leg or an earlier one.
     pub(super) dead: RankSet,
-    /// The most ranks on the transit list.
+    /// The length of the transit list at which the packet only goes back.
     pub(super) limit: usize,
     /// The ranks that the packet left backwards on this leg.
     pub(super) closed: RankSet,
-    /// Whether one of these was left although it had untried neighbours.
+    /// Whether the packet left a rank backwards on this leg by the router's choice, so that
+    /// neighbours may be untried.
     pub(super) has_given_way: bool,
     /// Whether the router may not go back by its own choice any more: all neighbours are tried in
     /// turn.
@@ -102,8 +103,8 @@ impl Itinerary {
     /// The most dead ranks that are carried along. Further dead ranks are avoided on this leg only.
     pub const MAX_DEAD: usize = 1024;
 
-    /// An itinerary to these destinations, with a transit list of at most `limit` ranks. At the
-    /// limit a packet only goes back.
+    /// An itinerary to these destinations, whose transit list has room for `limit` ranks. With a
+    /// full list a packet only goes back.
     pub fn new(destinations: impl IntoIterator<Item = Rank>, limit: usize) -> Self {
         Self {
             destinations: destinations.into_iter().collect(),
@@ -181,7 +182,7 @@ impl Itinerary {
         self.way_back.last().copied().filter(|_| !self.is_stubborn)
     }
 
-    /// Remember that a rank is dead.
+    /// Remember that a rank is dead; beyond [`Itinerary::MAX_DEAD`] on this leg only.
     pub(super) fn bury(&mut self, rank: Rank) {
         match self.dead.len() < Self::MAX_DEAD {
             true => self.dead.insert(rank),

@@ -64,7 +64,7 @@ fn packet_to(to: Rank, shape: &SiblingTree) -> Itinerary {
     Itinerary::new([to], shape.population().get() as usize)
 }
 
-/// This many dead ranks: scattered, along a level, or the top of a subtree.
+/// This many dead ranks: scattered, consecutive, or from the top of a subtree on.
 fn some_dead(shape: &SiblingTree, count: usize, rng: &mut ChaCha8Rng) -> BTreeSet<Rank> {
     let n = shape.population().get();
     let mut ranks: Vec<Rank> = (0..n).map(Rank).collect();
@@ -293,7 +293,7 @@ fn the_reserve_is_fingers_first_and_then_any_neighbour() {
         panic!("no finger was taken");
     };
     assert!(fingers.contains(&finger));
-    // Of the neighbours of rank 3 in the tree, only 8 is no finger.
+    // Of the neighbours of rank 3 in the tree, 6 and 8 are no fingers, and 8 is the parent of 17.
     assert_eq!(hop(Reserve::BinomialGraph, &fingers), Hop::Forward(Rank(8)));
 }
 

@@ -48,7 +48,7 @@ pub fn lower_bound_while(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -
     bound.max(hops(problem)).max(1) as u32
 }
 
-/// In store-forward a message needs one step per hop.
+/// Steps for the longest way of a message: in store-forward one per hop, by wormhole 1.
 fn hops(problem: &Problem) -> usize {
     if problem.request().model == Model::Wormhole {
         return 1;
@@ -94,7 +94,8 @@ fn one_to_all(problem: &Problem, goes_on: &mut dyn FnMut() -> bool) -> usize {
     let Some(source) = problem.source() else {
         return 0;
     };
-    // Each channel carries one block per step, and each receiver takes in all blocks.
+    // Each channel carries one block per step, with one port each node takes in one, and each
+    // receiver takes in all blocks.
     let blocks = problem.request().blocks as usize;
     let deliveries = problem.pairs().count() * blocks;
     let room = match problem.request().ports {

@@ -1,6 +1,5 @@
-//! Broadcast of n blocks to p nodes in n − 1 + ⌈log₂ p⌉ rounds, in which each node
-//! sends at most one block and receives at most one: no schedule has fewer
-//! ([CIR]).
+//! Broadcast of n blocks among p nodes in n − 1 + ⌈log₂ p⌉ rounds, in which each node sends at most
+//! one block and receives at most one: no schedule has fewer ([CIR]).
 //!
 //! ```text
 //!   p = 5, skips 1 2 3        round   0     1     2     0     1     2  …
@@ -8,11 +7,11 @@
 //!                          to rank    1     2     3     1     2     3  …
 //! ```
 //!
-//! The rounds go round a dial of q = ⌈log₂ p⌉ skips. In a round with skip s, rank r
-//! sends to r + s and receives from r − s, both modulo p: all nodes follow the same
-//! pattern, like dancers who change partners at the same beat. Which block it is
-//! depends on the rank, and repeats every q rounds with block numbers larger by q. A
-//! node works out its own part, without a word to the others.
+//! The rounds go round a dial of q = ⌈log₂ p⌉ skips. In a round with skip s, rank r sends to r + s
+//! and receives from r − s, both modulo p: all nodes follow the same pattern, like dancers who
+//! change partners at the same beat. Which block it is depends on the rank, and repeats every q
+//! rounds with block numbers larger by q. A node works out its own sends and receipts, without a
+//! word to the others.
 //!
 //! Ranks are relative to the source, which is rank 0. This module knows no graph
 //! and no faults: the links from r to r + s must be there. [`Circulant::binomial`]
@@ -72,11 +71,11 @@ impl Circulant {
         }
     }
 
-    /// The pattern of as few rounds over the links of a binomial graph: all skips are powers of
-    /// two. Every BMG(p) of up to 1,024 nodes has one; `None` beyond.
+    /// The pattern of as few rounds as [`Circulant::new`] over the links of a binomial graph: all
+    /// skips are powers of two. Every BMG(p) of up to 1,024 nodes has one; `None` beyond.
     ///
-    /// For p < 3/4 · 2^⌈log₂ p⌉ this works out the timetables of all ranks, which takes
-    /// O(p log² p) memory; keep the pattern rather than making it again.
+    /// For p < 3/4 · 2^⌈log₂ p⌉ this works out what all ranks receive, a table of O(p log p)
+    /// blocks; keep the pattern rather than making it again.
     pub fn binomial(nodes: NonZeroU32) -> Option<Self> {
         let nodes = nodes.get();
         if nodes as usize > NODES_MAX {
@@ -149,8 +148,8 @@ impl Circulant {
     }
 
     /// The block that a rank receives in each round of a phase. A negative number is a block of the
-    /// phase before. Each residue modulo ⌈log₂ p⌉ comes once, and exactly one number is not
-    /// negative: the base block.
+    /// phase before. For a rank other than the source, each residue modulo ⌈log₂ p⌉ comes once, and
+    /// exactly one number is not negative: the base block.
     fn receive(&self, rank: u32) -> Vec<i64> {
         if let Some(table) = &self.table {
             return table[rank as usize].clone();
@@ -173,9 +172,9 @@ impl Circulant {
         blocks.collect()
     }
 
-    /// The base block of a rank, its first one: the number of the last skip on its path from the
-    /// source, on which the largest possible skip comes first ([CIR]). The source has the number
-    /// behind the last block of a phase.
+    /// The base block of a rank: the first block that it receives. It is the number of the last
+    /// skip on the path from the source to the rank, on which the largest possible skip comes first
+    /// ([CIR]). For the source it is the number behind the last block of a phase.
     fn base(&self, rank: u32) -> usize {
         let mut left = rank;
         for (round, skip) in self.skips().iter().enumerate().rev() {
@@ -193,8 +192,8 @@ impl Circulant {
 /// The search of [CIR]. The block that a rank receives in round k is the base block of a rank
 /// between skips k and k + 1 behind it, of the same phase or the one before. Ranks of the later
 /// phase count on from p. The depth-first search comes to these ranks in descending order, each
-/// along its path of descending skips from rank 0, and takes every base block once. It takes about
-/// six steps per round.
+/// along its path of descending skips from rank 0, and takes every base block once. The search
+/// makes about six steps per round.
 struct Search<'a> {
     skips: &'a [u32],
     target: u64,

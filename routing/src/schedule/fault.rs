@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The most faults of a graph. Guess: a larger graph would have fallen apart. More faults are
+/// The most faults of a graph. Guess: with more faults a graph has fallen apart. More faults are
 /// refused.
 pub const FAULTS_MAX: usize = 4096;
 

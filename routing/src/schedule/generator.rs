@@ -17,8 +17,8 @@ const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// The most characters of a node's name in an edge list.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The one spelling of a graph's name: without zeros in front of numbers, and without the path of a
-/// file.
+/// The one spelling of a graph's name: without zeros in front of numbers. For a graph from a file
+/// it is just `file:`.
 pub(super) fn canonical(name: &str) -> String {
     let Some((kind, rest)) = name.split_once(':') else {
         return name.to_owned();

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A schedule is like a timetable of a railway: in each step a message has its track for itself.
-//! `verify` and `search` do not know each other. The judge reads only the timetable and the map,
+//! `verify` and `search` do not know each other: `verify` reads only the schedule and the graph,
 //! not the claims of a search.
 //!
 //! Messages are never combined on the way; reductions are not scheduled here. No clock and no file

@@ -25,7 +25,7 @@ pub enum Collective {
     Aab,
     /// One-to-all scatter: each node gets a message of its own from the source.
     Oas,
-    /// All-to-all scatter: each node sends a message of its own to each.
+    /// All-to-all scatter: each node sends each other node another message.
     Aas,
     /// All-to-one gather: the source gets a message from each node. It is a scatter with all
     /// channels turned round. Messages are never combined.
@@ -105,14 +105,16 @@ pub struct Schedule {
     pub excess: u8,
     /// The number of blocks of a one-to-all broadcast; else 1.
     pub blocks: u32,
-    /// The nodes that send; absent if all healthy nodes do. Other nodes only relay.
+    /// The nodes that send; absent if all healthy nodes do, or only the source. Other nodes only
+    /// relay.
     #[serde(
         default,
         deserialize_with = "optional_names",
         skip_serializing_if = "Option::is_none"
     )]
     pub senders: Option<Vec<String>>,
-    /// The nodes that receive; absent if all healthy nodes do. Other nodes only relay.
+    /// The nodes that receive; absent if all healthy nodes do, or only the root of a gather. Other
+    /// nodes only relay.
     #[serde(
         default,
         deserialize_with = "optional_names",

@@ -24,9 +24,9 @@ pub struct Request {
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// The nodes that send; `None`: all healthy nodes.
+    /// The nodes that send; `None`: all healthy nodes, or only the source.
     pub senders: Option<Vec<String>>,
-    /// The nodes that receive; `None`: all healthy nodes.
+    /// The nodes that receive; `None`: all healthy nodes, or only the root of a gather.
     pub receivers: Option<Vec<String>>,
     /// How a message crosses the network.
     pub model: Model,

@@ -8,7 +8,7 @@ use binomesh_routing::collective::{Digest, Key};
 
 use super::{Flaw, Peer, Setting};
 
-/// The only list of members.
+/// The digest of the only list of members.
 const LIST: Digest = [1; 16];
 
 /// The new lives that a sender knows, by place.
@@ -37,14 +37,14 @@ pub enum Message {
         from: Peer,
         /// Whether the sender itself may vote.
         is_sure: bool,
-        /// Whether the sender had promised or voted, or knew of members that had.
+        /// Whether the sender had begun a ballot, promised or voted, or may have in a former life.
         is_touched: bool,
     },
 }
 
 impl Message {
-    /// Whether the message can change something at a member. A question to all members means
-    /// nothing to its sender, which has handled it already.
+    /// Whether member `me` receives the message. A question to all members means nothing to its
+    /// sender, which has handled it already.
     pub(super) fn is_for(&self, me: Peer) -> bool {
         let is_own = |ballot: &Ballot| ballot.proposer == me.index() as u32;
         match self {
@@ -66,7 +66,8 @@ pub(super) struct Member {
     poll: Option<Poll<u8>>,
     has_polled: bool,
     round: u32,
-    /// Whether a later life will know that this one took part. `None` if a record was lost once.
+    /// Whether a later life will know that this life or a former one took part. `None` if a record
+    /// was lost once.
     record: Option<bool>,
 }
 
@@ -124,7 +125,8 @@ impl Member {
         };
     }
 
-    /// Begin a ballot. The first ballot of the first member needs no promises.
+    /// Begin a ballot. The first ballot of the first member needs no promises, if the member has
+    /// neither promised nor voted and certainly no former life took part.
     pub(super) fn begin(&mut self, setting: Setting, out: &mut Out) {
         let is_first = self.lives.is_new(&key())
             && !self.has_polled
@@ -194,7 +196,7 @@ impl Member {
         poll.is_some_and(|poll| poll.proposal().is_none() || !is_for_promises)
     }
 
-    /// Whether this is the member's life, and it has to be introduced.
+    /// Whether `boot` is the member's present life, and this life still has to be introduced.
     pub(super) fn is_unsure(&self, boot: u64, setting: Setting) -> bool {
         self.boot == boot && !self.lives.is_sure(&LIST, setting.members)
     }

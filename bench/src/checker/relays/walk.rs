@@ -17,7 +17,7 @@ const CHUNK: u64 = 500;
 /// The result of many schedules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// How many schedules ran. They are fewer than requested if one failed, unless
+    /// How many schedules ran. They may be fewer than requested if one failed, unless
     /// [`Schedules::to_the_end`] is set.
     pub schedules: u64,
     /// How many steps all schedules had.
@@ -28,11 +28,12 @@ pub struct Walked {
     pub longest: Duration,
     /// How often a relay said that it had no room.
     pub busy: u64,
-    /// How often a copy waited until an earlier copy to the same peer was answered.
+    /// How often a copy waited until earlier copies to the same peer were answered, or for its
+    /// turn.
     pub held_back: u64,
     /// How many schedules broke a property.
     pub failures: u64,
-    /// The first of these: its seed, the property, and the steps that led there.
+    /// The first failure: its seed, the property, and the steps that led there.
     pub counterexample: Option<String>,
 }
 

@@ -8,7 +8,8 @@ use super::trial::{self, Outcome, Play};
 use super::violation::Violation;
 use crate::{parallel, record};
 
-/// How many progress lines a campaign prints in all if standard error is no terminal.
+/// The most progress lines that a campaign prints in all if standard error is no terminal. Failures
+/// have further lines.
 const MILESTONES: u64 = 10;
 
 /// Play a scenario. A panic in it is a violation like any other.

@@ -8,12 +8,14 @@
 //! Receipts of honest origins are true and complete about honest members.
 //!
 //! While state is corrupted or a process lies about the overlay, until the graph is exact again,
-//! numberings may contradict each other. Then only two demands remain. A rank may only be called
-//! delivered if a holder of it has delivered. A rank that no peer ever held may only be called
-//! delivered if another peer is named that has delivered; other names are hearsay. By claiming its
-//! rank, a liar may take the place of one member that is gone, but not of a member that is there.
-//! While a process lies about user messages, its reports cannot be told from true ones, and
-//! receipts are not judged.
+//! numberings may contradict each other. Then only these demands remain. In the receipt of a
+//! broadcast a rank may only be called delivered if a holder of the rank has delivered. A rank that
+//! no peer ever held may only be called delivered if another peer is named that has delivered;
+//! other names are hearsay. By claiming its rank, a liar may take the place of one member that is
+//! gone. It takes the place of a member that is there only in the case that `excuse_liars`
+//! describes. In the receipt of a message to named peers, each peer that is called delivered has
+//! delivered. While a process lies about user messages, its reports cannot be told from true ones,
+//! and receipts are not judged.
 //!
 //! Not here: whether the overlay is legitimate, which the world itself sees.
 
@@ -48,7 +50,7 @@ pub struct Accepted {
     pub at: Duration,
     /// The place of the origin.
     pub placement: Placement<Id>,
-    /// The members that it is for.
+    /// The members that the message is for.
     pub audience: Audience,
     /// The payload of the user.
     pub payload: Bytes,
@@ -85,7 +87,7 @@ struct Life {
     until: Option<Duration>,
 }
 
-/// The deliveries of a message at one process, with their payload.
+/// The deliveries of a message at one process: how many, and the payload of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Arrival {
     count: u32,
@@ -105,11 +107,12 @@ type Stands = Vec<(Duration, Placement<Id>)>;
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     lives: BTreeMap<(Id, u64), Life>,
-    /// The first life of each present process. Its deliveries are counted by it.
+    /// The first life of each present process, under which all deliveries of the process are
+    /// counted.
     processes: BTreeMap<Id, u64>,
     holders: BTreeMap<Epoch<Id>, Ranks>,
     /// The first place of each peer in an epoch. If a process is later told another place, that is
-    /// a lie.
+    /// a lie. When doubts end, the present place counts as the first.
     firsts: BTreeMap<(Epoch<Id>, Id), Rank>,
     stands: BTreeMap<(Id, u64), Stands>,
     /// The place of each live process, and the process at each place.
@@ -208,7 +211,8 @@ impl Checker {
         self.doubt(now, now).is_some()
     }
 
-    /// The kind of statements that were doubtful between two times.
+    /// The gravest kind of statements that were doubtful between two times: [`Doubt::Reports`],
+    /// else [`Doubt::Overlay`].
     fn doubt(&self, from: Duration, until: Duration) -> Option<Doubt> {
         let meanwhile = self
             .taints
@@ -400,9 +404,10 @@ impl Checker {
         }
     }
 
-    /// The place of the origin that a receipt names, if it stood there between acceptance and
-    /// receipt. A broadcast is issued when the roster of an epoch is complete; this may be a later
-    /// epoch than that of acceptance.
+    /// The place of the origin that a receipt names, if it is the place at acceptance or, for a
+    /// broadcast, a place where the origin stood between acceptance and receipt. A broadcast is
+    /// issued when the roster of an epoch is complete; this may be a later epoch than that of
+    /// acceptance.
     fn issued_in(
         &self,
         accepted: &Accepted,
@@ -457,8 +462,8 @@ impl Checker {
     }
 
     /// Whether a peer already had a place in the epoch of acceptance in its life of that time, and
-    /// all members could know that. Without it, the peer has not come back in the eyes of the
-    /// members that were there.
+    /// all members could know that. Without such a place, the peer has not come back in the eyes of
+    /// the members that were there.
     fn had_place(&self, id: Id, accepted: &Accepted) -> bool {
         let (at, epoch) = (accepted.at, accepted.placement.epoch);
         let lives = self.lives.range((id, 0)..=(id, u64::MAX));

@@ -1,4 +1,4 @@
-//! Tests of the gate in front of a real server, over TCP, with clients of several kinds.
+//! Tests of the gate in front of a real server, over TCP or pipes, with clients of several kinds.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -120,7 +120,7 @@ impl Bed {
         TlsConnector::from(Arc::new(tls)).connect(name, io).await
     }
 
-    /// The status line of an answer to a client with this certificate and header.
+    /// The protocol and status of the answer to a client with this certificate and header.
     async fn answer(&self, papers: Option<&Issued>, header: &str) -> io::Result<String> {
         let mut stream = self.connect(papers).await?;
         asked(&mut stream, header).await
@@ -319,7 +319,7 @@ impl Listener for Pipes {
     }
 }
 
-/// It ends even if the client asks again and again.
+/// The connection ends even if the client asks again and again.
 #[tokio::test(start_paused = true)]
 async fn a_connection_does_not_last_as_long_as_its_client_likes() {
     let bed = Bed::new(8, by_certificate).await;

@@ -75,8 +75,8 @@ async fn messages_share_a_packet_if_their_time_runs_out_together() {
     assert_eq!(together([due(0, Some(50)), due(5, Some(50))]), 2);
     assert_eq!(together([due(0, Some(50)), due(6, Some(50))]), 1);
     assert_eq!(together([due(0, Some(50)), due(0, None)]), 1);
-    // The receipt of a packet is due with its oldest message, which must not be later than asked
-    // for.
+    // The receipt of a packet is due with its oldest message, and no message may get its receipt
+    // later than it asked for.
     assert_eq!(together([due(5, Some(50)), due(0, Some(50))]), 1);
     assert_eq!(together([due(0, None), due(500, None)]), 2);
 }

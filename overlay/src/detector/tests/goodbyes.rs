@@ -56,14 +56,16 @@ fn a_goodbye_counts_for_its_life_alone() {
     // The link is to a later life.
     assert_eq!(said(&mut bed, 2, 1, 9), []);
     assert_eq!(said(&mut bed, 2, 1, 10), [(1, Verdict::Left(10))]);
-    // The life that left comes up once more, as it was dialled; then the next one comes.
+    // A link to the life that left comes up once more, as it was dialled before; then one to the
+    // next life.
     assert!(!bed.detector.on_link_up(1, 10, &mut bed.out));
     assert!(bed.detector.has_left(1));
     assert!(bed.detector.on_link_up(1, 11, &mut bed.out));
     assert!(!bed.detector.is_down(1));
     bed.boots.insert(1, 11);
     assert_eq!(said(&mut bed, 2, 1, 10), [], "an old one, once more");
-    // Without a link: word of a later life ends the goodbye, word of an earlier one does not.
+    // Without a link: word of a later life ends the goodbye, word of the same life or an earlier
+    // one does not.
     said(&mut bed, 2, 7, 3);
     bed.beat();
     let is_up = |boot| Rumour {
@@ -85,7 +87,7 @@ fn late_words_bring_nobody_back() {
     said(&mut bed, 2, 1, 10);
     assert!(bed.detector.is_late(1) && !bed.heard(1));
     assert!(bed.detector.has_left(1));
-    // A live member is heard again in the end, even if its goodbye is corrupted.
+    // After some beats its messages count again: a corrupted goodbye keeps no live member out.
     (0..20).for_each(|_| _ = bed.beat());
     assert!(bed.heard(1) && !bed.detector.is_down(1));
     // Without a link to the life that left, a message comes from another life.
@@ -109,7 +111,7 @@ fn a_peer_that_missed_a_goodbye_is_told() {
     assert!(bed.detector.has_left(7));
 }
 
-/// The other way round: a goodbye outdoes a rumour that came first.
+/// The rumour is about the same life, and comes before the goodbye.
 #[test]
 fn a_goodbye_outdoes_a_rumour() {
     let mut bed = Bed::new(Planted::NONE);
@@ -145,8 +147,8 @@ fn an_outdated_goodbye_is_answered_with_the_later_life() {
     }
 }
 
-/// A node that joins sends its goodbyes over its first links. A peer that has no link to the
-/// returned member either tells it of the return.
+/// A node that joins sends the goodbyes that it knows over its first links. A peer tells it of a
+/// member's return, even without a link to that member.
 #[test]
 fn a_goodbye_is_answered_with_the_peers_return_even_by_hearsay() {
     let mut bed = Bed::new(Planted::NONE);
@@ -183,7 +185,7 @@ fn goodbyes_are_asked_about_and_expire() {
     assert!(asked && forgotten);
 }
 
-/// The goodbye came by another way, and the link after it.
+/// The goodbye came over another link, before the link to the life that left was up.
 #[test]
 fn words_over_a_link_that_came_after_the_goodbye_are_late() {
     let mut bed = Bed::new(Planted::NONE);

@@ -126,7 +126,7 @@ fn hearsay_is_doubted_before_every_neighbour_in_turn() {
     assert_eq!(asked, [1, 2, 3].into());
 }
 
-/// The partition in which this node found those peers down may have ended.
+/// The partition in which this node found the peer down may have ended.
 #[test]
 fn a_verdict_of_the_nodes_own_is_doubted_too() {
     let mut bed = Bed::new(Planted::NONE);
@@ -297,7 +297,8 @@ fn accusations_beyond_the_bound_are_brought_in_the_next_beat() {
     assert_eq!(accuse(&mut bed), 64);
 }
 
-/// No node believes so great a number, so it must not spoil the answers to smaller ones.
+/// No node believes an incarnation that is so far ahead, so it must not spoil the answers to
+/// credible ones.
 #[test]
 fn an_incredible_accusation_is_not_answered_and_the_next_is() {
     let mut bed = Bed::new(Planted::NONE);

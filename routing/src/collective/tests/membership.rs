@@ -87,7 +87,7 @@ fn a_coordinator_that_was_started_again_closes_in_time() {
 }
 
 /// Members 1 to 3 decide an operation while its coordinator, 0, is down and 4 is cut off. The
-/// coordinator starts again without any memory of the operation, and 4 tells it that it has come.
+/// coordinator starts again without any memory of the operation, and 4 tells it of its arrival.
 /// Once the coordinator hears the outcome, it has to tell 4.
 #[test]
 fn a_coordinator_that_hears_the_outcome_from_others_tells_the_members_that_came() {
@@ -133,7 +133,8 @@ fn a_coordinator_that_was_started_again_unnoticed_hears_who_had_come_before() {
     }
 }
 
-/// Member 1 says that it holds a value just before the coordinator names all that have come.
+/// Member 1 says that it holds the value of member 4, just before the coordinator names all that
+/// have come. The message of member 1 is lost.
 #[test]
 fn a_member_repeats_that_it_holds_a_value() {
     let mut net = Net::new(5, 5);
@@ -173,7 +174,7 @@ fn a_value_that_is_lost_aborts_as_its_member_would() {
     }
 }
 
-/// The next coordinator hears only while it asks for promises that enough members hold the root's
+/// Only while the next coordinator asks for promises, it hears that enough members hold the root's
 /// value.
 #[test]
 fn a_coordinator_that_hears_while_it_asks_that_nothing_is_lost_waits_on() {

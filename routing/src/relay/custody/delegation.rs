@@ -1,4 +1,4 @@
-//! A delegation: a part that another node holds, and its progress.
+//! A delegation: a part that is handed to another node, and its progress.
 
 use std::time::Duration;
 
@@ -22,11 +22,12 @@ use crate::runs::Runs;
 /// From each phase, custody leads to [`Phase::Custody`], and done ends the delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Phase {
-    /// The peer was asked whether it has the message. If it says no, it is sent a copy.
+    /// The peer was asked whether it has the message. If it says no, it is sent a copy, at once or
+    /// later ([`Phase::Lacking`]).
     Offered,
-    /// The peer said no after its timer had fired. An earlier copy, or the answer to it, may be as
-    /// late and not lost. So the peer is sent a copy when its timer fires again, or its link works
-    /// again.
+    /// The peer said no after the timer of the delegation had fired. An earlier copy, or the answer
+    /// to it, may be as late and not lost. So the peer is sent a copy when the timer fires again,
+    /// or the link to the peer works again.
     Lacking,
     /// A copy was sent, or is held until there is room for it or its turn has come.
     Sent,
@@ -56,9 +57,9 @@ impl Phase {
 /// Whether a copy of a delegation was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Copies {
-    /// No copy was sent.
+    /// No copy was sent, and none is held.
     None,
-    /// No copy was sent yet: earlier copies, or earlier turns, come first.
+    /// The copy is held: earlier copies, or earlier turns, come first.
     Held,
     /// At least one copy was sent.
     Sent,
@@ -82,8 +83,8 @@ pub(super) struct Delegation<I> {
     pub(super) copies: Copies,
     /// The members of the part that have not delivered yet, as far as known.
     pub(super) pending: Runs,
-    /// Before custody: how often its answer was late. After custody: how often the delegate was
-    /// asked about the part.
+    /// Before custody: how often an answer of the delegate was late. After custody: how often the
+    /// delegate was asked about the part.
     pub(super) attempts: u32,
     /// How long the first attempt waits for an answer, without the transfer time of the copy.
     pub(super) first_wait: Duration,
@@ -91,8 +92,8 @@ pub(super) struct Delegation<I> {
     pub(super) unanswered: u32,
     /// How many re-delegations led to this one.
     pub(super) generation: u32,
-    /// The number of attempts when the part was first offered, or when the link last came up again.
-    /// If `attempts` is greater, a timer has fired since, and the answer *no* is late.
+    /// The value of `attempts` when the link last came up again, or else 0. If `attempts` is
+    /// greater, a timer has fired since, and the answer *no* is late.
     pub(super) asked_at: u32,
     /// The timer was excused once, because this process had been paused.
     pub(super) is_excused: bool,

@@ -1,6 +1,6 @@
 //! Handing parts on: to the first live rank of a range, directly or hop by hop. The *head* of a
-//! range is its first rank. Its *heirs* are the smaller ranges that take its place when the head is
-//! lost.
+//! range is its first rank. The *heirs* of a range are the smaller ranges that take its place when
+//! its head is lost.
 //!
 //! - Each part of a duty is confirmed, or held by one delegate, or an exception. So when a
 //!   delegation ends unconfirmed, its part is handed on again or excepted before the delegation is
@@ -87,8 +87,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// The head of a span is lost or has no room: hand the ranks behind it to the next heads, and
-    /// route no part over the peer `lost`.
+    /// The head of a span is lost or late, or has refused, or has no room: hand the ranks behind it
+    /// to the next heads, and route no part over the peer `lost`, which is this head.
     pub(super) fn delegate_rest(
         &mut self,
         duty: &mut Duty<I>,
@@ -102,8 +102,9 @@ impl<I: Id> Delegator<I> {
         self.hand_all(duty, heirs, &[lost], generation, cx);
     }
 
-    /// Hand a span to its first rank that is not known to be down: directly if the peer there is
-    /// known, else as a routed part.
+    /// Hand a span to its head: directly if the peer there is known, else as a routed part. If the
+    /// head is known to be absent, it becomes an exception, and the heirs of the span are handed
+    /// on. If the peer at the head is silent, only the head is routed, and the heirs are handed on.
     pub(super) fn delegate(
         &mut self,
         duty: &mut Duty<I>,
@@ -155,8 +156,9 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// Send spans hop by hop over the fingers, one copy per next hop. Hops are avoided that are in
-    /// the transit list, in `tried`, or down.
+    /// Send spans hop by hop over this node's neighbours, one copy per next hop. A span whose head
+    /// is the next hop goes there as a range of its own. Hops are avoided that are in the transit
+    /// list, in `tried`, silent or down.
     pub(super) fn route(
         &mut self,
         duty: &mut Duty<I>,
@@ -277,7 +279,7 @@ fn obstacle<I: Id>(duty: &Duty<I>, span: Span, peer: I, cx: &mut Context<'_, I>)
     if absence.is_some() || !cx.peers.is_silent(peer) {
         return absence;
     }
-    // Any answer shows that the peer can be reached again.
+    // Ask the silent peer: any answer shows that it can be reached again.
     let errand = Errand {
         id: duty.key.id,
         epoch: duty.key.epoch,

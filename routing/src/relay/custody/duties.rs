@@ -10,11 +10,11 @@ use crate::packet::PacketId;
 use crate::relay::Config;
 
 /// The duties of a node by number, which timers name. The caller checks the bounds with
-/// [`Duties::has_room`] before it adds a duty.
+/// [`Duties::has_room`] before it adds a duty that needs room.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Duties<I> {
     duties: BTreeMap<u64, DutySlot<I>>,
-    /// The few duties of each message, in all epochs.
+    /// The numbers of each message's duties, in all epochs; usually few.
     index: BTreeMap<PacketId<I>, Vec<u64>>,
     open: BTreeSet<u64>,
     finished: BTreeSet<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Duties<I> {
     taken: usize,
     /// How many open duties are for others, those that are taken out not counted.
     relayed: usize,
-    /// How many parts these duties have handed on.
+    /// How many parts the duties that `relayed` counts have handed on.
     delegations: usize,
     bytes: usize,
 }
@@ -125,8 +125,8 @@ impl<I: Id> Duties<I> {
         kept.map(|(number, _)| *number).collect()
     }
 
-    /// The numbers of the duties of the same origin and boot below a sequence, except for kept
-    /// messages.
+    /// The numbers of the duties for messages of the origin and boot in `id` below the sequence
+    /// `closed_below`, except for kept messages.
     pub(super) fn below(&self, id: PacketId<I>, closed_below: u64) -> Vec<u64> {
         let at = |sequence| PacketId { sequence, ..id };
         let closed = self.index.range(at(0)..at(closed_below));

@@ -67,7 +67,7 @@ pub(super) struct Duty<I> {
     pub(super) population: Population,
     pub(super) origin_rank: Rank,
     pub(super) closed_below: u64,
-    /// The origin keeps the message: it answers for it below its mark, too.
+    /// The origin keeps the message, and answers for it even below its mark.
     pub(super) is_kept: bool,
     pub(super) confirmation: Confirmation,
     pub(super) topic: Topic,
@@ -81,7 +81,8 @@ pub(super) struct Duty<I> {
     /// The members that the origin means by name, by their distance clockwise of the origin. Empty
     /// if the message is for the holder of each rank. Emptied when the duty is finished.
     pub(super) names: BTreeMap<u32, I>,
-    /// The ranks of these members when the origin counted them, and the epoch of that count.
+    /// The ranks of the members in `names` when the origin counted them, and (`stood_in`) the epoch
+    /// of that count.
     pub(super) stood: BTreeMap<u32, Rank>,
     pub(super) stood_in: Option<Epoch<I>>,
     /// The newest round of the origin that this duty served.
@@ -295,7 +296,8 @@ impl<I: Id> Duty<I> {
         layout.map_or_else(Vec::new, |layout| layout.heirs(span.start, rest))
     }
 
-    /// The turn of a delegation's copy in the schedule. None if the strategy has no rounds.
+    /// The turn of a delegation's copy in the schedule. None for a routed part, or if the strategy
+    /// has no rounds.
     pub(super) fn turn(&self, delegation: u64) -> Option<Turn<I>> {
         let handed = self.delegations.get(&delegation)?;
         let Part::Range(span) = handed.part else {

@@ -71,7 +71,7 @@ impl<I: Id> Exceptions<I> {
     }
 }
 
-/// An exception for members that have not answered themselves.
+/// An exception that leaves open whether these members have delivered.
 pub(super) const fn unconfirmed<I>(span: Span, peer: Option<I>, reason: Reason) -> Exception<I> {
     Exception {
         span,

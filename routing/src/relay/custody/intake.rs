@@ -12,7 +12,7 @@ use crate::relay::context::Context;
 /// The admission of a part: the part may be taken, into the duty with this key.
 #[derive(Debug)]
 pub(in crate::relay) struct Admission<I> {
-    /// An existing duty that includes the part, or a smaller one.
+    /// The duty that has this key already, if any.
     found: Option<u64>,
     key: DutyKey<I>,
     /// The part is for this node alone, and a duty for it is open: this part is done at once.
@@ -94,7 +94,7 @@ impl<I: Id> Custody<I> {
         let is_said_later = duty.delegations.is_empty()
             || !is_known && self.may_delay_custody(duty.number, packet, cx);
         if !is_said_later {
-            // A count that is set was told to delegators that wait longer, and stays.
+            // If `reported_pending` is set, it was told to delegators that wait longer, and stays.
             if duty.reported_pending == u32::MAX {
                 duty.reported_pending = duty.pending_count();
             }
@@ -104,7 +104,7 @@ impl<I: Id> Custody<I> {
     }
 
     /// Answer the question whether this node answers for an errand. A delegator asks it when an
-    /// acknowledgement is missing.
+    /// acknowledgement is missing, and to offer a copy.
     pub(in crate::relay) fn on_inquire(
         &mut self,
         from: I,

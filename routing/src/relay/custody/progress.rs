@@ -1,4 +1,4 @@
-//! The findings of custody about messages that this node published. `Origin::heed` takes it in.
+//! The findings of custody about messages that this node published. `Origin::heed` takes them in.
 
 use binomesh_overlay::{Epoch, Id};
 
@@ -13,7 +13,7 @@ pub(in crate::relay) enum Progress<I> {
     Confirmed {
         id: PacketId<I>,
         epoch: Epoch<I>,
-        /// Their distances from this node.
+        /// The distances of these members from this node, in that epoch.
         reached: Runs,
     },
     /// The member that was named at a distance never held that rank, as it says.

@@ -1,4 +1,4 @@
-//! Sending held copies, when there is room for them.
+//! Sending held copies, when there is room for them or their turn has come.
 
 use binomesh_overlay::Id;
 
@@ -7,7 +7,7 @@ use super::sender::Copied;
 use crate::relay::context::Context;
 
 impl<I: Id> Custody<I> {
-    /// Send the held copies for which answers have made room. All duties have to be in their list
+    /// Send the held copies for which there is room now. All duties have to be in their list
     /// meanwhile.
     pub(in crate::relay) fn release(&mut self, cx: &mut Context<'_, I>) {
         while let Some(peer) = self.delegator.sender_mut().pop_freed() {

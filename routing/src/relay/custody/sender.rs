@@ -2,8 +2,8 @@
 //!
 //! - A first copy is sent when there is room on the way to its peer ([`flow`]). A copy with a turn
 //!   is sent when its turn comes ([`uplink`]). Until then the copy is held.
-//! - Each copy or question has one timer, armed for the time that its peer usually takes
-//!   ([`pace`]).
+//! - Each delegation has one timer. Until custody comes, it is armed for the time that the peer
+//!   usually takes ([`pace`]).
 //! - A second copy is offered first, and sent if the peer says that it has none (`offers`). After a
 //!   link has come up again, copies without an answer are sent again unasked.
 //! - Every copy sent earns a share of a further try for parts that are late or lost ([`budget`]).
@@ -136,7 +136,7 @@ impl<I: Id> Sender<I> {
         self.await_custody(duty, delegation, cx);
     }
 
-    /// Send a held copy, whose turn has come.
+    /// Send a held copy: there is room for it, or its turn has come.
     pub(super) fn send_held(
         &mut self,
         duty: &mut Duty<I>,
@@ -208,7 +208,7 @@ impl<I: Id> Sender<I> {
             };
             wait += self.flow.transfer(handed.to, own, config);
             if duty.key.strategy.has_rounds() {
-                // Other blocks queue in front of this copy, and of its answer.
+                // Other copies queue in front of this copy, and of its answer.
                 wait += Config::INQUIRE_AFTER;
             }
         }
@@ -238,7 +238,8 @@ impl<I: Id> Sender<I> {
         self.flow.on_answer(peer, delegation);
     }
 
-    /// Done has come. If it came without custody before, it counts for the pace of the peer.
+    /// Done has come. If it came in time and without custody before, it counts for the pace of the
+    /// peer.
     pub(super) fn on_done(&mut self, handed: &Delegation<I>) {
         if handed.phase == Phase::Sent && handed.attempts == 0 && !handed.is_excused {
             self.pace.on_time(handed.to);

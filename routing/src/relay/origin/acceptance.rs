@@ -27,8 +27,8 @@ struct Addressees<I> {
 }
 
 impl<I: Id> Origin<I> {
-    /// Accept a message, or several in one packet, and send it out, at once or when the roster is
-    /// complete. Signing is slow. So `sign` is called only when the id is certain and the message
+    /// Accept a message, or several in one packet, and send it out, at once or after the wait for
+    /// the roster. Signing is slow. So `sign` is called only when the id is certain and the message
     /// fits without a signature: a message that waits for room is usually signed once. The
     /// signature must fit as well.
     pub(in crate::relay) fn publish(
@@ -142,8 +142,8 @@ impl<I: Id> Origin<I> {
         cx.stats.streams_forgotten += forgotten;
     }
 
-    /// Whether there is room for a further message. If not, messages that wait for members under a
-    /// verdict may end and make room.
+    /// Whether there is room for a further message. If not, messages that wait only for lost
+    /// members may end and make room.
     fn check_room(
         &mut self,
         payloads: &Payloads,
@@ -191,7 +191,8 @@ impl<I: Id> Origin<I> {
         self.check_memory(payloads.len(), keeps, cx)
     }
 
-    /// Whether the payloads are short enough, and within the window from the oldest open message.
+    /// Whether the payloads are short enough and within the window from the oldest open message,
+    /// and whether fewer than `max_open` packets are open.
     fn check_window(&self, payloads: &Payloads, config: &Config) -> Result<(), PublishError<I>> {
         let (longest, max) = (payloads.longest(), config.payload_max);
         if longest > max {

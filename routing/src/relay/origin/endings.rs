@@ -27,10 +27,12 @@ impl<I: Id> Origin<I> {
     }
 
     /// Settle all outstanding members of a message if each is lost: it has left, or has been called
-    /// down or draining for longer than `down_patience`, or than `down_pressed` under pressure.
-    /// Once the wait between rounds is the longest, the word of a delegate is enough: that a member
-    /// without a known name has gone, or that a member drains or has no room. A message that is to
-    /// be kept is kept for these members instead.
+    /// down or draining for longer than `down_patience`. Under pressure `down_pressed` is enough,
+    /// and so it is for members that are called down if the message `is_soon`. Once the wait
+    /// between rounds is the longest, the word of a delegate is enough: that a member without a
+    /// known name has gone, or that a member drains or has no room. While this node drains, a
+    /// draining member is lost at once. A message that is to be kept is kept for these members
+    /// instead.
     pub(super) fn give_up_the_lost(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         self.heed_names(sequence, cx);
         let Some(message) = self.open.get(sequence) else {

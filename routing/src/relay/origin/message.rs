@@ -194,8 +194,8 @@ impl<I: Id> OpenMessage<I> {
         outstanding
     }
 
-    /// Whether a round that goes out while this node stands at `placement` names its members.
-    /// Otherwise the round is for the holders of their ranks.
+    /// Whether a round that goes out while this node stands at `placement` has to name its members.
+    /// Otherwise it may be for the holders of their ranks.
     pub(super) fn is_by_name(&self, placement: &Placement<I>) -> bool {
         !self.names.is_empty() || *placement != self.accepted
     }

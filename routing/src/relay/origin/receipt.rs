@@ -19,7 +19,7 @@ pub struct Unreached<I> {
     /// The member's rank in the epoch of acceptance. `None` for a peer that was awaited and no
     /// member.
     pub rank: Option<Rank>,
-    /// The peer at that rank, if known.
+    /// The peer at that rank, or the awaited peer; `None` if it is not known.
     pub peer: Option<I>,
     /// The known state of the member.
     pub state: State,
@@ -27,9 +27,11 @@ pub struct Unreached<I> {
     pub reason: Reason,
 }
 
-/// The outcome of a message for the members of the epoch in which it was accepted. Each expected
-/// member is either reached or unreached. Not expected are the origin, members that a broadcast
-/// spares, and members that had left when a broadcast was accepted that was not to be kept.
+/// The outcome of a message for the peers that are expected to get it. Each of them is either
+/// reached or unreached. Expected are the awaited peers and, of the members of the epoch of
+/// acceptance, those that the message is for. The origin is not expected, nor are members that a
+/// broadcast spares, or members that had left when a broadcast was accepted that was not to be
+/// kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt<I> {
     /// The id of the message; of the first one, if several went in one packet.
@@ -61,7 +63,7 @@ pub struct Receipt<I> {
 }
 
 impl<I> Receipt<I> {
-    /// Whether every expected member confirmed.
+    /// Whether every expected peer confirmed.
     pub fn is_complete(&self) -> bool {
         self.unreached.is_empty()
     }

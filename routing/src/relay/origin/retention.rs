@@ -49,7 +49,8 @@ impl<I: Id> Origin<I> {
         }
     }
 
-    /// Keep a message if every outstanding member is absent, or refuses it in its present life.
+    /// Keep a message if every outstanding member is absent or lost, or takes no copy in its
+    /// present life.
     pub(super) fn keep_for_the_lost(&mut self, sequence: u64, cx: &mut Context<'_, I>) {
         let (Some(newest), Some(message)) = (cx.epochs.newest(), self.open.get(sequence)) else {
             return;

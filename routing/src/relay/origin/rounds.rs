@@ -108,8 +108,9 @@ impl<I: Id> Origin<I> {
         self.conclude_or_wait(sequence, wait, custody, cx);
     }
 
-    /// Issue a message again to the outstanding members, at their places in the newest epoch. The
-    /// wait before the next re-issue is longer. While a round is open, nothing is issued.
+    /// Issue a message again, at their places in the newest epoch, to those outstanding members
+    /// that have a turn and are not down. The wait before the next re-issue is usually longer.
+    /// While a round is open, nothing is issued.
     pub(in crate::relay) fn reissue(
         &mut self,
         sequence: u64,

@@ -18,7 +18,7 @@ struct VerdictRecord {
     is_doubtful: bool,
 }
 
-/// How long a verdict has stood.
+/// How long a verdict has stood, or a member has been draining.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Age {
     /// The verdict is new: perhaps the peer is only being started again.

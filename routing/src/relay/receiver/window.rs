@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::New);
         windows.deliver(id(1, 3), 1, &config);
         assert_eq!(judge(&mut windows, id(1, 3), kept), Novelty::Delivered);
-        // It did not move the mark back, and the upper end of the window still holds.
+        // The kept message did not move the mark back, and the upper end of the window still
+        // counts.
         assert_eq!(judge(&mut windows, id(1, 4), hearsay(0)), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(1, 904), kept), Novelty::Outside);
         assert_eq!(judge(&mut windows, id(0, 3), kept), Novelty::Outside);
@@ -344,7 +345,7 @@ mod tests {
             assert_eq!(locked, Novelty::Outside, "{ahead}");
             windows.meet(7, 5);
             assert_eq!(judge(&mut windows, id(5, 0), Source::Hearsay), Novelty::New);
-            // A message of that life is not delivered again.
+            // A message of the life with the greater boot is not delivered again.
             let again = judge(&mut windows, id(ahead, 3), Source::Hearsay);
             assert_eq!(again, Novelty::Delivered);
             windows.meet(7, 5);

@@ -35,7 +35,8 @@ impl<'a> Obstacles<'a> {
             && self.lists.iter().any(|list| list.contains(rank))
     }
 
-    /// Whether no rank from `first` to `last`, both included, is an obstacle.
+    /// Whether neither list has a rank from `first` to `last`, both included. The excepted rank
+    /// counts here too.
     pub(super) fn are_free(&self, first: Rank, last: Rank) -> bool {
         let has = |list: &RankSet| list.first_from(first).is_some_and(|rank| rank <= last);
         !self.lists.into_iter().any(has)

@@ -274,8 +274,8 @@ impl Search<'_> {
                 Side::Left => at.checked_sub(1),
                 Side::Right => Some(at + 1).filter(|next| *next < size),
             };
-            // Once round the ring is enough. The link between the ends of a ragged level is handled
-            // from its ends.
+            // The slide stops at an end of the level. The link from one end to the other is a step
+            // of its own, since that of a ragged level has other rules.
             let Some(next) = next else { break };
             let is_free = |offset| !self.is_obstacle(level, offset);
             if !self.is_obstacle(level - 1, next / k) || !is_free(next) {
@@ -287,7 +287,7 @@ impl Search<'_> {
         (place, steps)
     }
 
-    /// Extend a path by one step, unless an obstacle is there.
+    /// Extend a path by one step, or begin one if there is none, unless an obstacle is there.
     fn extend(&mut self, path: Option<&Path>, place: Place, arrival: EntryDirection) {
         let rank = self.shape.rank(place);
         if self.obstacles.contains(rank) {
@@ -299,7 +299,7 @@ impl Search<'_> {
         }
     }
 
-    /// Extend a path by this many steps along a ring.
+    /// Extend a path by this many steps: one in any direction, or several along a ring.
     fn reach(&mut self, path: &Path, place: Place, steps: u32, arrival: EntryDirection) {
         let before = match arrival {
             _ if steps == 1 => path.place,

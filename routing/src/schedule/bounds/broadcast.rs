@@ -5,8 +5,9 @@ use super::super::problem::Problem;
 use super::super::topology::Node;
 use super::width;
 
-/// Steps until all nodes are told one message, if nothing limits them but the number of their
-/// channels: in each step the nodes with the most channels are told first ([EVO] §2).
+/// Steps until all receivers are told one message, if nothing limits them but the number of the
+/// nodes' channels and, in store-forward, the distances: in each step the nodes with the most
+/// channels are told first ([EVO] §2).
 pub(super) fn growth(problem: &Problem, source: Node) -> usize {
     let graph = problem.graph();
     let is_relayed = problem.request().model == Model::StoreForward;

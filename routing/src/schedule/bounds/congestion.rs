@@ -8,12 +8,12 @@
 //!   steps ≥ ( Σ over messages of the shortest length ) ÷ ( Σ over channels of the length )
 //! ```
 //!
-//! All lengths 1: the paper's Σ / Pd. Length 1 on the channels of a cut, else 0: its
-//! bisection bound, without the need for Δ. The best lengths are the optimum of the
-//! linear program dual to the least congestion (with shortest paths only, of paths
-//! that are shortest by hops). They are approached by multiplying the length of busy
-//! channels, and with the feature `solver` found by cutting planes; whichever
-//! whole-number lengths come out, the bound is exact for them.
+//! All lengths 1: the paper's Σ / Pd. Length 1 on the channels of a cut, else 0: its bisection
+//! bound, without the need for Δ. The best lengths are the optimum of the linear program dual to
+//! the least congestion (if only shortest paths are allowed, over the paths with the fewest hops).
+//! They are approached by multiplying the length of busy channels, and with the feature `solver`
+//! found by cutting planes. Whichever whole-number lengths come out, the bound is computed from
+//! them without rounding, so it holds.
 
 #[cfg(feature = "solver")]
 mod program;
@@ -25,10 +25,11 @@ use super::super::topology::{Channel, Node, Topology};
 /// How often lengths are multiplied. Guess: the bound stops rising long before. With fewer rounds
 /// it may be lower.
 const ROUNDS: usize = 400;
-/// By how much the length of the busiest channel grows per round. Guess: if it is too large the
-/// best lengths are missed, if too small they are not reached.
+/// The share by which the length of the busiest channel grows per round. Guess: if it is too large
+/// the best lengths are missed, if too small they are not reached.
 const RATE: f64 = 0.1;
-/// The most rounds times messages times nodes: a second or so.
+/// The work after which no more lengths are tried: a second or so. Each sender in each round counts
+/// as four times the number of channels.
 const WORK_MAX: usize = 400_000_000;
 /// The length that the longest channel gets.
 const SCALE: f64 = 10_000.0;

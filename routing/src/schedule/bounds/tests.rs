@@ -90,8 +90,9 @@ fn ports_and_hops_limit_the_steps_as_well() {
 
 #[test]
 fn trying_everything_proves_what_growth_does_not() {
-    // A clique of five nodes, and a chain of five more. One message enters the chain in each step.
-    // A node of the chain tells its neighbours: 1 node in the first step, then up to 4.
+    // A clique of five nodes, and a chain of five more. Over its one link the chain is entered by
+    // one message in each step, and a told node of the chain tells at most two others. So at most 1
+    // node of the chain is told after one step, and 4 after two.
     let clique = (0..5).flat_map(|one| (one + 1..5).map(move |other| (one, other)));
     let chain = (4..9).map(|one| (one, one + 1));
     let edges = clique

@@ -4,9 +4,9 @@
 //! But other skips carry a schedule of as few rounds. A pattern of q skips works if each rank r
 //! other than 0 can be given one block per round under these rules:
 //!
-//! 1. The q blocks of a rank have different residues modulo q. A phase is q rounds, and the blocks
-//!    0 to q − 1 are of the phase at hand, c − q of the one before. Exactly one block is of the
-//!    phase at hand.
+//! 1. The q blocks of a rank have different residues modulo q. A phase is q rounds. The blocks from
+//!    0 on are of the phase at hand, the blocks −q to −1 of the one before. Exactly one block is of
+//!    the phase at hand.
 //! 2. The sender r − s has the block. If the block is of the same phase for both, the sender got it
 //!    in an earlier round. Else it is the sender's only block of its own phase, whatever the round
 //!    in which the sender gets it, and the receiver gets it one phase later.

@@ -13,10 +13,12 @@ const GREEDY_TRIALS: u64 = 24;
 
 impl Driver<'_> {
     /// Schedule a one-to-all scatter by a flow. The lower bound comes from the same flow, so the
-    /// schedule is optimal. With an excess, its paths may turn out too long.
+    /// schedule is optimal. With an excess, its paths may turn out too long. Then the schedule is
+    /// one over shortest paths, which may have more steps.
     pub(super) fn flow(&mut self) {
         let request = self.problem.request();
-        // A method that the user chose goes first only where it can improve a schedule.
+        // A method that the user chose takes the place of the flow, where schedules can be
+        // improved.
         let is_chosen = self.options.method.is_some() && self.can_be_improved();
         if request.collective != Collective::Oas || is_chosen {
             return;
@@ -105,7 +107,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Look for a one-to-all broadcast in as many steps as the goal, by trying all largest sets.
+    /// Look for a one-to-all broadcast in as many steps as the goal, by trying all largest sets of
+    /// nodes that can be told in a step.
     pub(super) fn exhaust(&mut self) {
         let is_broadcast = self.problem.request().collective == Collective::Oab;
         if !is_broadcast || self.is_done() {
@@ -122,7 +125,7 @@ impl Driver<'_> {
         }
     }
 
-    /// More steps than any greedy method takes: one for each hop of each delivery.
+    /// More steps than any greedy method takes: one for each delivery and node.
     fn steps_max(&self) -> usize {
         let blocks = self.problem.request().blocks as usize;
         let deliveries = self.problem.pairs().count().saturating_mul(blocks);
@@ -151,7 +154,7 @@ impl Driver<'_> {
         }
     }
 
-    /// First fit with symmetries, which is often better than without.
+    /// First fit with symmetries, for scatters: often better than without.
     pub(super) fn pack(&mut self, instance: &Instance) {
         if !instance.is_broadcast() && !self.is_done() {
             let (problem, seed) = (self.problem, self.seed(0));

@@ -12,12 +12,12 @@ use super::tabu::{Gene, Tabu};
 use super::umda::Umda;
 use super::{Found, Method, NotFound, Options, Progress};
 
-/// How many evaluations the first try of a search has; each later one has half as many again.
-/// Guess: a tenth of a second. With less patience early tries fail, with more a hopeless try takes
-/// long.
+/// How many evaluations the first try of a search has; each later one has one and a half times as
+/// many as the one before. Guess: a tenth of a second. With less patience early tries fail, with
+/// more a hopeless try takes long.
 const FIRST_PATIENCE: u64 = 1 << 23;
 /// How many chromosomes the first try of an evolutionary search evaluates; each later one has twice
-/// as many. A chromosome costs as much as many evaluations.
+/// as many as the one before. A chromosome costs as much as many evaluations.
 pub(super) const FIRST_GENERATIONS: u64 = 1 << 14;
 /// How many groups of symmetries are tried per round.
 const GROUPS_PER_ROUND: usize = 3;
@@ -137,7 +137,7 @@ impl Driver<'_> {
         is_optimal || self.is_stopped
     }
 
-    /// Keep a schedule if it is the best.
+    /// Keep a schedule if it has fewer steps than the best one so far.
     pub(super) fn keep(&mut self, steps: usize, method: Method, moves: impl FnOnce() -> Vec<Move>) {
         let steps = steps as u32;
         if self.best.as_ref().is_none_or(|(best, _, _)| steps < *best) {
@@ -146,7 +146,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Ask the caller whether to go on.
+    /// Count these evaluations, and ask the caller whether to go on. False from the first denial
+    /// on, and after the most evaluations that the options allow.
     pub(super) fn asks(&mut self, method: Method, trying: usize, evaluations: u64) -> bool {
         self.evaluations += evaluations;
         let progress = Progress {
@@ -167,7 +168,7 @@ impl Driver<'_> {
             self.problem.receivers().len() == self.problem.graph().healthy_nodes().count();
         match request.model {
             Model::Wormhole => true,
-            // Relays that need no message are no part of the search.
+            // The search cannot plan relays that are no receivers.
             Model::StoreForward => request.collective.is_broadcast() && is_everybody,
         }
     }
@@ -277,8 +278,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Search for a schedule in this many steps, and keep it if it is the best. Returns whether
-    /// there is one.
+    /// Search for a schedule in this many steps, and keep it if it is the best. Returns whether one
+    /// was found. A search with more than [`CELLS_MAX`] lists is not made.
     pub(super) fn attempt(
         &mut self,
         method: Method,

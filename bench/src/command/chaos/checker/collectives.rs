@@ -3,11 +3,11 @@
 //! | rule | holds |
 //! |---|---|
 //! | one answer for each call, none for others | always |
-//! | a living process answers by the deadline, with 6% more for its clock, 200 ms, and the time for which it is stopped | always |
+//! | a living process answers by the deadline, with 6% more for its clock, and 200 ms; if it is stopped then, within 200 ms of going on | always |
 //! | no call is refused: all callers give the same terms, and names and generations are few | always |
 //! | each arrived member has called, each member is named once, and the end fits the terms | always |
 //! | each value in an outcome is one that its member called with (`values`) | always |
-//! | a member that is missing as dead or left was called so before; no member is late before the first caller's time is nearly over | always |
+//! | a member that is missing as dead or left was called so before; a completed operation has no late member before the first caller's time is nearly over | always |
 //! | agreed outcomes of one operation are equal, and so are the values behind them | unless a listed member lost its disk since the first call: it votes again, and no other member can know |
 //! | a member that was there and came in time is not missing (`promise`) | see there |
 //! | a majority that is up and undisturbed agrees (`promise`) | see there |
@@ -36,7 +36,8 @@ use crate::command::chaos::violation::Violation;
 
 /// How late an answer may be beyond the error of its process's clock.
 const TOLERANCE: Duration = Duration::from_millis(200);
-/// The error of the slowest clock: clocks are wrong by at most 50,000 of a million.
+/// The factor by which the slowest clock may prolong a time: clocks are wrong by at most 50,000 of
+/// a million.
 const CLOCKS: f64 = 1.06;
 
 /// The answer that a caller gets.
@@ -48,7 +49,7 @@ struct Called {
     id: u64,
     by: Id,
     /// How many processes its node had had by then, this one included. One may end and the next
-    /// begin at the same instant.
+    /// begin at the same instant, so the time of the call does not tell the process.
     process: usize,
     at: Duration,
     time: Duration,
@@ -97,11 +98,11 @@ struct Process {
 /// The members that a disturbance concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Concerned {
-    /// All members, each for itself.
+    /// Every member.
     All,
     /// The named members.
     These(BTreeSet<Id>),
-    /// Only members whose lives begin or end, and members that rely on them.
+    /// No single member: a life begins or ends, which is also recorded for its own member.
     Lives,
 }
 
@@ -388,7 +389,8 @@ fn fits(terms: &Terms<Id>, end: End, outcome: &Outcome<Id>) -> bool {
     }
 }
 
-/// Check that all agreed outcomes of an operation are the same.
+/// Check that all agreed outcomes of an operation have the same end, and the same members that came
+/// and that are missing.
 fn judge_agreement(operation: &Operation, found: &mut Vec<Breach>) {
     let mut agreed = operation.calls.iter().filter_map(|call| {
         let (_, outcome) = call.agreed()?;

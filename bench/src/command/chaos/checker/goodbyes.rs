@@ -1,8 +1,8 @@
 //! The books of goodbyes: the lives that left with one, and when each process was told.
 //!
-//! A broadcast is not meant for a member if its origin had been told the goodbye before, and no
-//! other news of the member since. If the origin has changed its epoch since, the member may have a
-//! line or not.
+//! A broadcast is not meant for a member if its origin had been told the member's goodbye before,
+//! and no other news of the member since. If the origin has changed its epoch since, the member may
+//! have a line or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Goodbyes {
         self.said.insert((id, boot));
     }
 
-    /// A process is told of a goodbye. Returns whether that life has left.
+    /// A process is told the goodbye of a peer's life. Returns whether this life has said one.
     pub(super) fn on_left(&mut self, told: &ReportedEvent, peer: Id, boot: u64) -> bool {
         let absences = self.told.entry((told.by, told.boot, peer)).or_default();
         let (from, until) = (told.at, None);
@@ -50,7 +50,7 @@ impl Goodbyes {
         }
     }
 
-    /// The goodbyes of a peer that a life of a process heeded at some time between two.
+    /// The goodbyes of a peer that a life of a process heeded at some time in this interval.
     fn between(
         &self,
         by: Life,
@@ -73,7 +73,8 @@ struct Life {
 }
 
 impl Checker {
-    /// Whether a broadcast need not be meant for the member at a rank.
+    /// Whether a broadcast need not be meant for the member at a rank: the origin heeded a goodbye
+    /// of a holder of the rank at some time between acceptance and receipt.
     pub(super) fn had_left(
         &self,
         accepted: &Accepted,
@@ -92,8 +93,9 @@ impl Checker {
         })
     }
 
-    /// Check the lines: none for a member whose goodbye the origin heeded all the time, and one for
-    /// a member that was there all the time.
+    /// Check the lines of a broadcast: none for a member whose goodbye the origin heeded all the
+    /// time, and one for a member that was there all the time, although the origin heeded its
+    /// goodbye.
     pub(super) fn judge_goodbyes(
         &self,
         accepted: &Accepted,

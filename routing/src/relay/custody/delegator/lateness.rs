@@ -65,8 +65,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A peer is silent: go round it with the other late parts of which it has not taken custody,
-    /// too, before each finds out by itself.
+    /// A peer is silent: as far as the budget allows, go round it with every late part of this duty
+    /// of which it has not taken custody, before each part's own timer finds out.
     pub(in crate::relay::custody) fn go_round_all(
         &mut self,
         duty: &mut Duty<I>,
@@ -115,7 +115,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate is down or has left: except it, and hand on the rest of its part.
+    /// A peer is down or has left: hand on the parts of this duty that it was given. The peer
+    /// itself becomes an exception if it is the head of such a part.
     pub(in crate::relay::custody) fn bypass(
         &mut self,
         duty: &mut Duty<I>,
@@ -164,8 +165,9 @@ impl<I: Id> Delegator<I> {
     }
 
     /// Custody is late. The delegate keeps a duty for itself alone, and the remainder of its range
-    /// goes to the next rank. A routed part goes to another hop. Without budget, or if there is
-    /// nothing to hand on, the same delegate is tried again.
+    /// goes to the next ranks. A routed part goes to another hop. Without budget, or if there is
+    /// nothing to hand on, the same delegate is tried again. If it stays silent, another way to it
+    /// is looked for.
     fn on_late_custody(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = duty.delegations.get_mut(&delegation) else {
             return;
@@ -205,9 +207,10 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate does not answer, and no verdict calls it down: perhaps only this pair is cut.
-    /// From now on this node reaches it over other peers. If no way is found, the part ends with
-    /// *no route*, and the origin issues it again.
+    /// A delegate does not answer, and no certain verdict calls it down: perhaps only this pair is
+    /// cut. From now on this node reaches the delegate over other peers. If there is a doubtful
+    /// verdict, it becomes certain instead. If no way is found, the part ends with *no route*, and
+    /// the origin issues it again.
     fn go_round(&mut self, duty: &mut Duty<I>, delegation: u64, cx: &mut Context<'_, I>) {
         let Some(handed) = self.sender.withdraw(duty, delegation, cx.out) else {
             return;
@@ -247,10 +250,10 @@ fn is_replaceable<I: Id>(duty: &Duty<I>, handed: &Delegation<I>, cx: &Context<'_
     (is_near || handed.attempts >= DOUBT_AFTER) && cx.has_detour(duty, handed)
 }
 
-/// Whether to stop repeating to a late delegate and to search for its rank over the fingers. True
-/// after [`DOUBT_AFTER`] attempts, once per rank, if the peer at that rank is known by hearsay
-/// alone: a liar may have named it. Notes the doubt: from now on hearsay no longer makes this peer
-/// the holder of that rank.
+/// Whether to stop repeating to a late delegate and to search for its rank over the neighbours.
+/// True after [`DOUBT_AFTER`] attempts, once per rank, if the peer at that rank is known by hearsay
+/// alone: a liar may have named it. Notes the doubt: until the tables change, nothing is sent to
+/// this peer by that rank.
 fn doubt_late<I: Id>(duty: &Duty<I>, delegation: u64, cx: &mut Context<'_, I>) -> bool {
     let Some(handed) = duty.delegations.get(&delegation) else {
         return false;

@@ -52,7 +52,8 @@ impl<I: Id> Delegator<I> {
         }
     }
 
-    /// A delegate is done with the part `said`; it may have been given a larger one.
+    /// A delegate is done with the part `said`: at least the part that is still wanted from it, and
+    /// perhaps all that it was given.
     pub(in crate::relay::custody) fn on_done(
         &mut self,
         duty: &mut Duty<I>,
@@ -146,7 +147,7 @@ impl<I: Id> Delegator<I> {
 
     /// A delegate is done. Its exceptions become exceptions of this duty, clipped to the part that
     /// is still wanted from the delegate. If a routed part found no way, another hop is tried
-    /// first.
+    /// first, unless the transit list is long.
     fn complete(
         &mut self,
         duty: &mut Duty<I>,
@@ -374,7 +375,8 @@ fn apart(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// Clip an exception to a span. A refusal speaks for one member only.
+/// Clip an exception to a span. A refusal speaks for one member only, so an exception of several
+/// members becomes *unconfirmed* and names no peer.
 fn clip<I: Id>(exception: &Exception<I>, span: Span) -> Exception<I> {
     let mut clipped = Exception { span, ..*exception };
     if exception.span.len() != 1 {

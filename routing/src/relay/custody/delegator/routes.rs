@@ -16,8 +16,9 @@ use crate::router::{RankSet, Reserve, Step, binomial, pick};
 use crate::sibling_tree::{Links, SiblingTree};
 
 impl<I: Id> Context<'_, I> {
-    /// The neighbour to which a span goes next. It is not in the transit list, not in `tried`, and
-    /// not known to be down.
+    /// The neighbour to which a span goes next. It is not in the transit list, not in `tried`, not
+    /// silent and not known to be down. `None` if there is none, or if the part has taken too many
+    /// hops.
     pub(in crate::relay::custody) fn next_hop(
         &self,
         duty: &Duty<I>,
@@ -40,7 +41,8 @@ impl<I: Id> Context<'_, I> {
         let origin = [duty.origin_rank];
         let visited: RankSet = duty.visited().iter().copied().chain(origin).collect();
         let useless = self.useless(view, &shape, tried);
-        // The peer that the span is for is tried in any case.
+        // For the head of the span itself neither a report that it is dead counts, nor its
+        // lateness.
         let told = duty.dead().iter().copied().filter(|rank| *rank != to);
         let late = duty
             .ranks_without_custody()
@@ -102,7 +104,8 @@ impl<I: Id> Context<'_, I> {
         dead.iter().take(Part::MAX_DEAD).collect()
     }
 
-    /// Whether the head of a part is neither a neighbour in the tree nor a finger of this node.
+    /// Whether a part goes by strategy `sibling-tree`, and its head is neither a neighbour of this
+    /// node in that tree nor a finger of this node.
     pub(in crate::relay::custody) fn is_far(&self, duty: &Duty<I>, head: Rank) -> bool {
         let (Some(view), Some(layout)) = (self.epochs.find(duty.key.epoch), duty.layout()) else {
             return false;
@@ -123,8 +126,8 @@ impl<I: Id> Context<'_, I> {
         heads.all(|head| head.is_some_and(|head| !is_silent(head.peer)))
     }
 
-    /// The first rank of a span, with its peer. None if the span is empty, or the peer is unknown
-    /// or this node itself.
+    /// The first rank of a span, with its peer. None if the span is empty, the epoch is not kept,
+    /// or the peer is unknown or this node itself.
     pub(in crate::relay::custody) fn head_of(
         &self,
         duty: &Duty<I>,

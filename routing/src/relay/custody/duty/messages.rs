@@ -107,7 +107,8 @@ impl<I: Id> Duty<I> {
         }
     }
 
-    /// The members not known to have delivered. Many short spans are merged into few wide ones.
+    /// The members not known to have delivered. Above [`Message::MAX_PENDING`] spans the smallest
+    /// gaps are closed, so that other members are listed as well.
     pub(in crate::relay::custody) fn pending(&self) -> Vec<Span> {
         let handed = self.delegations.values();
         let open = handed.flat_map(|handed| handed.pending.spans()).copied();

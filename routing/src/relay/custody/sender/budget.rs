@@ -3,8 +3,8 @@
 //! Without a budget for re-delegations, mere overload looks like lateness and multiplies itself
 //! (53-fold in a simulation). Without one for searches (further hops of routed parts), ranks that
 //! nobody holds keep all nodes searching. A budget has no clock: each send that counts earns a
-//! share of a try, and for searches a message that is issued again earns a whole one. Which sends
-//! count is in [`Sender`](super::Sender).
+//! share of a try. For searches and skipped ranks, a message that is issued again earns a whole
+//! try. Which sends count is in [`Sender`](super::Sender).
 
 /// The tokens of a budget, in hundredths of a try.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

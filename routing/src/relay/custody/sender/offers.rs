@@ -14,7 +14,7 @@ use crate::relay::custody::duty::Duty;
 impl<I: Id> Sender<I> {
     /// A delegate says that it has no copy. The delegate is sent one at once, with one exception:
     /// its answer to an offer came late, and an earlier copy, or one by another way, may be as
-    /// late. Then the delegate is sent a copy when its timer fires again.
+    /// late. Then the delegate is sent a copy when the timer fires again or its link works again.
     pub(in crate::relay::custody) fn on_lacking(
         &mut self,
         duty: &mut Duty<I>,
@@ -46,7 +46,7 @@ impl<I: Id> Sender<I> {
         handed.phase = Phase::Sent;
         match handed.copies {
             Copies::None => self.send_first(duty, delegation, cx),
-            // A held copy has had its turn already.
+            // A copy that was held has waited once, and does not queue again.
             Copies::Held | Copies::Sent => self.send(duty, delegation, cx),
         }
     }

@@ -1,10 +1,10 @@
 //! How long each peer usually takes to give custody.
 //!
 //! A smoothed custody time would need a clock, which a machine does not have. A machine sees
-//! whether custody came before its timer. That is enough to keep the timer just above the
-//! usual time: late custody doubles it, and custody in time lowers it by a sixteenth. The
-//! host also tells the transport's round-trip times. No peer is late within two of them, so a
-//! slow network or a busy host costs no second copy.
+//! whether custody came before its timer. That is enough to keep the timer just above the usual
+//! time: late custody doubles it, and custody in time lowers it by a sixteenth. The host also tells
+//! the transport's round-trip times. No peer is late within two of them, or within a quarter of
+//! [`Config::CUSTODY_CAP`] if that is less. So a slow network or a busy host costs no second copy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

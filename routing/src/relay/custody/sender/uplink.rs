@@ -105,7 +105,7 @@ impl<I: Id> Uplink<I> {
         }
     }
 
-    /// How many copies have been answered or given up.
+    /// How many copies have been answered or given up while they took room.
     pub(super) const fn answers(&self) -> u64 {
         self.answers
     }

@@ -41,8 +41,8 @@ impl<I: Id> OpenMessage<I> {
         })
     }
 
-    /// The place of the member at a distance in the newest epoch. A member that is meant by name
-    /// may stand elsewhere than the roster had it at first.
+    /// The place, in the newest epoch, of the member at a distance in the epoch of acceptance. A
+    /// member that is meant by name may stand elsewhere than the roster had it at first.
     pub(in crate::relay::origin) fn locate(
         &self,
         at: u32,
@@ -69,8 +69,9 @@ impl<I: Id> OpenMessage<I> {
         }
     }
 
-    /// The distance at which the newest roster has a member that is meant by name, unless a finger
-    /// of this node has it at the former one.
+    /// Within the epoch of acceptance: the distance at which the member that is meant by name at
+    /// `at` stands by the present tables. `None` if no member is meant by name there, if a finger
+    /// of this node has the member at `at`, or if the member's rank is unknown or this node's own.
     fn corrected(&self, at: u32, newest: &EpochView<I>) -> Option<u32> {
         let meant = *self.names.get(&at)?;
         let mine = newest.placement();
@@ -81,8 +82,8 @@ impl<I: Id> OpenMessage<I> {
         rank.map(|rank| newest.distance_to(rank))
     }
 
-    /// The rank, in the epoch of acceptance, of the member that the last round meant at a distance.
-    /// `None` if that member is meant by its name alone.
+    /// The rank, in the epoch of acceptance, of the member that the last re-issue meant at a
+    /// distance. `None` if that member is meant by its name alone, or if no member was meant there.
     pub(in crate::relay::origin) fn stood_at(&self, issued: u32) -> Option<Rank> {
         let at = *self.issued.get(&issued)?;
         let is_by_rank = self.names.is_empty() && !self.is_awaited(at);

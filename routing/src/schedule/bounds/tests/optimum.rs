@@ -17,7 +17,8 @@ const STEPS_MAX: usize = 400_000;
 /// Bit `message * nodes + node` is set if the node has the message.
 type State = u128;
 
-/// A message on a path: the nodes that learn it, and the resources that it takes.
+/// A message on a path: the node that must have it, the node that learns it, and the resources that
+/// the path takes.
 struct Way {
     needs: State,
     gives: State,
@@ -158,7 +159,8 @@ fn paths(problem: &Problem) -> Vec<Vec<Node>> {
     paths
 }
 
-/// A random graph of this many nodes, and a random request on it; `None` if a receiver is cut off.
+/// A random graph of this many nodes, and a random request on it; `None` if they make no problem,
+/// such as when a receiver is cut off.
 fn random(nodes: u64, noise: &mut Noise) -> Option<Problem> {
     let mut edges = String::new();
     for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {

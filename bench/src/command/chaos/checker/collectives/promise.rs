@@ -1,17 +1,17 @@
 //! The members that may be missing, and the members that must hear of an agreed outcome.
 //!
-//! An operation *closes* when the time of the first of its callers is nearly over: a tenth of it
-//! before, at most a second.
+//! An operation *closes* when the time of any of its callers is nearly over: a tenth of this time
+//! before its end, at most a second before.
 //!
 //! *Not missing.* A member is there if three things hold from [`SETTLED`] before the first call
 //! until the first caller was told of the agreed outcome. The member ran in one life. No
 //! disturbance concerned it or all members. No process was told that the member is down or has
 //! left. Such a member is missing neither as dead nor as left.
 //!
-//! It is not missing at all if it also called [`NOTICED`] before the operation closed (with a long
-//! value, earlier by the time of a decision), and if from then until the outcome was told the graph
-//! was exact and there was no disturbance. An exception is an operation that ends early because of
-//! others: aborted, too few, no root.
+//! Such a member is not missing at all if it also called [`NOTICED`] before the operation closed or
+//! its outcome was told (with long values, earlier by the time of a decision), and if from then
+//! until the outcome was told the graph was exact and there was no disturbance. An exception is an
+//! operation that ends early because of others: aborted, too few, no root.
 //!
 //! *Agreed.* Let there be no disturbance and an exact graph from [`NOTICED`] before the earliest
 //! deadline until the last one. Let a majority of the listed members have run from the first call
@@ -21,10 +21,10 @@
 //! were there as above. With long values all members must have run, as members that are gone may
 //! have held them.
 //!
-//! If relays have little room, long values may not get through in time, and neither rule applies to
-//! them. In such a world the graph does not count as exact while a relay refuses messages because
-//! an earlier one is open. In no world does the graph count as exact while most ranks are vacant,
-//! which a liar can bring about.
+//! If relays have little room, long values may not get through in time. Then an operation with long
+//! values may miss any member as late or lost, and need not be agreed. In such a world the graph
+//! does not count as exact while a relay refuses messages because an earlier one is open. In no
+//! world does the graph count as exact while most ranks are vacant, which a liar can bring about.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ const TRIPS: u32 = 5;
 /// The trips with long values: two members also fetch each value and report it, and then all
 /// members fetch all values.
 const LONG_TRIPS: u32 = 11;
-/// For each further row of this many members, the trips for long values take as long again. A
-/// guess: if it is too large, slow decisions are called broken promises.
+/// For each full group of this many members, the trips for long values take as long again. A guess:
+/// if it is too large, slow decisions are called broken promises.
 const AT_ONCE: u32 = 16;
 
 /// How long before its deadline a caller gives up members that have not come.

@@ -11,7 +11,7 @@ const BEGIN: Duration = Duration::from_secs(100);
 const END: Duration = Duration::from_secs(1_000);
 const MEMBERS: [Id; 3] = [4, 2, 7];
 
-/// A world of three members that all call, and its disturbances.
+/// The books of a world of three members, and the terms of their operation.
 struct Stage {
     books: Collectives,
     terms: Terms<Id>,
@@ -375,7 +375,8 @@ fn nobody_is_late_before_time_is_over() {
     }
 }
 
-/// Each row is a disturbance of a world in which member 7 is missing, and whether it excuses that.
+/// Each row tells how member 7 is missing in the outcome, a disturbance, and whether the judge says
+/// that the member was left out.
 #[test]
 fn a_member_that_was_there_in_time_may_not_be_left_out() {
     type Done = fn(&mut Collectives);

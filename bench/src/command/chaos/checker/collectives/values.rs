@@ -1,5 +1,5 @@
-//! The values that callers got: whether they come from the right members, and whether those called
-//! with them.
+//! The values that callers got: whether they are of the right members, and whether each member
+//! called with its value.
 //!
 //! A member that was started again may have called with two values, of which one counts. Each value
 //! that a caller got excludes some of them; at least one must remain. A combined value must follow
@@ -175,8 +175,8 @@ fn fold(operator: Operator, number: Number, one: &[u8], other: &[u8]) -> Bytes {
     all.flat_map(u64::to_le_bytes).collect()
 }
 
-/// The part for the member at a place. Parts are written as a count, and then for each its place
-/// and its bytes.
+/// The part for the member at a place. Parts are written as a count, and then for each its place,
+/// its length and its bytes.
 fn part(whole: &Bytes, place: u32) -> Bytes {
     let mut rest = &whole[..];
     let count = number(&mut rest);
