@@ -122,8 +122,14 @@ impl Arguments {
                 crate::record::note(format_args!("error: {reason}"));
                 ExitCode::from(1)
             }
-            // Mostly the reader of our output has closed it. There is no error text for that.
-            Err(Failure::Output(_)) => ExitCode::from(1),
+            // The reader of the output has closed it, as `head` does.
+            Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                ExitCode::from(1)
+            }
+            Err(Failure::Output(error)) => {
+                crate::record::note(format_args!("error: cannot write the output: {error}"));
+                ExitCode::from(1)
+            }
         }
     }
 }
@@ -157,8 +163,7 @@ pub enum Failure {
     Usage(String),
     /// The run could not be completed.
     Run(String),
-    /// Rows could not be printed, or a scenario could not be written. The run itself may be
-    /// complete.
+    /// Rows could not be printed. The run itself may be complete.
     Output(std::io::Error),
 }
 

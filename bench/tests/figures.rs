@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -121,4 +121,26 @@ fn impossible_arguments_are_named_with_their_remedy() {
     assert!(reason.contains("give --out a folder"), "{reason}");
     let (status, reason) = run(&["--nodes-max", "3"]);
     assert_eq!(status, Some(2), "{reason}");
+}
+
+#[test]
+fn a_full_output_is_named_and_a_closed_one_is_not() {
+    let run = |output: Stdio| {
+        let command = Command::new(env!("CARGO_BIN_EXE_binomesh-bench"))
+            .args(["graph", "--nodes", "8", "--json"])
+            .stdout(output)
+            .stderr(Stdio::piped())
+            .spawn();
+        let ended = command.unwrap().wait_with_output().unwrap();
+        let reason = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), reason)
+    };
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let (status, reason) = run(full.into());
+    assert_eq!(status, Some(1), "{reason}");
+    assert!(reason.contains("cannot write the output"), "{reason}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (status, reason) = run(writer.into());
+    assert_eq!((status, reason.as_str()), (Some(1), ""));
 }

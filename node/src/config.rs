@@ -18,8 +18,8 @@ use serde::Serialize;
 use crate::settings::{Bootstrap, NodeConfig};
 
 /// `BINOMESH_*` variables that are no settings of a node: options of commands, and variables that
-/// `run` sets for the command that it starts.
-const OTHER: [&str; 11] = [
+/// `run` and `subscribe --exec` set for the commands that they start.
+const OTHER: [&str; 14] = [
     "config",
     "cluster",
     "admin",
@@ -31,6 +31,9 @@ const OTHER: [&str; 11] = [
     "credentials",
     "ordinal",
     "size",
+    "topic",
+    "origin",
+    "id",
 ];
 
 /// The beginnings of the names of flags and of variables in errors.

@@ -154,7 +154,7 @@ pub enum Problem {
     #[error("is malformed: {0}")]
     Malformed(String),
     /// The file has no revocation list, or one that is malformed.
-    #[error("holds no revocation list, neither PEM nor DER")]
+    #[error("holds no revocation list, or a malformed one, in PEM or DER")]
     NoList,
     /// The file has binary data beside PEM.
     #[error("holds binary data beside its PEM sections")]

@@ -11,6 +11,9 @@ use tokio::net::{UnixListener, UnixStream};
 /// The longest path that a socket address holds, less its final zero.
 const MAX_PATH: usize = 107;
 
+/// A socket is first bound in a folder beside its path, and has this behind its path then.
+const INSIDE: &str = ".d/s";
+
 /// Why the socket was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -22,7 +25,7 @@ pub enum SocketError {
     NotASocket(PathBuf),
     /// The path does not fit in a socket address together with `.d/s`. The socket is first bound
     /// there.
-    #[error("{} is longer than {MAX_PATH} bytes, the limit for the path of a socket; choose a shorter path", .0.display())]
+    #[error("{} is longer than {} bytes, the limit for the path of a socket; choose a shorter path", .0.display(), MAX_PATH - INSIDE.len())]
     TooLong(PathBuf),
     /// The operating system refused.
     #[error("cannot make the socket {path}: {source}", path = .path.display())]
@@ -51,7 +54,7 @@ impl SocketFile {
         folder.push(".d");
         let folder = PathBuf::from(folder);
         let inside = folder.join("s");
-        if inside.as_os_str().len() > MAX_PATH {
+        if path.as_os_str().len() > MAX_PATH - INSIDE.len() {
             return Err(SocketError::TooLong(path.to_owned()));
         }
         check_stale(path).await?;
@@ -136,5 +139,19 @@ mod tests {
         let refused = SocketFile::bind(&path).await;
         assert!(matches!(refused, Err(SocketError::NotASocket(_))));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+    #[tokio::test]
+    async fn the_longest_path_is_the_one_that_the_error_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let of_length = |length: usize| {
+            let name = length - dir.path().as_os_str().len() - 1;
+            dir.path().join("s".repeat(name))
+        };
+        let error = SocketFile::bind(&of_length(104)).await.unwrap_err();
+        assert!(
+            error.to_string().contains("longer than 103 bytes"),
+            "{error}"
+        );
+        SocketFile::bind(&of_length(103)).await.unwrap();
     }
 }

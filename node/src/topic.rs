@@ -115,7 +115,7 @@ pub enum InvalidTarget {
     /// The text has the wildcard of filters, `#`, or one of another system. No filter can be
     /// written for a topic of that name.
     #[error(
-        "{topic:?} is no topic to send on: `{wildcard}` is no wildcard here; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all topics below `jobs`"
+        "{topic:?} is no topic to send on, as it has a `{wildcard}`; send on one topic, such as `jobs/7`, and subscribe to `jobs/#` for all topics below `jobs`"
     )]
     Wildcard {
         /// The text of the topic.

@@ -8,7 +8,8 @@
 //!
 //! A line is written but not forced to the disk: it outlives the process, but not always the host.
 //! So a file that another start of the host wrote counts as lost, and stays so, see
-//! [`binomesh_routing::collective::lives`].
+//! [`binomesh_routing::collective::lives`]. A record of more than [`Lives::MAX_NAMES`] names is given
+//! up at the next start and counts as lost, so that the file does not grow from life to life.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +17,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use binomesh_routing::collective::lives::Record;
+use binomesh_overlay::PeerId;
+use binomesh_routing::collective::lives::{Lives, Record};
 use binomesh_routing::collective::{Key, Name};
 
 /// This word after the id of the host's start says that an earlier record was lost.
@@ -69,10 +71,14 @@ impl Votes {
         };
         let read = text.as_deref().map(read).transpose();
         let read = read.map_err(failed("use the record of votes in"))?;
-        let (former_kernel, was_lost, greatest) = read.unwrap_or_default();
+        let (former_kernel, was_lost, mut greatest) = read.unwrap_or_default();
         // A record that was lost once stays lost, also for later lives.
         let is_other = former_kernel != kernel || kernel.is_empty();
-        let is_lost = returns && (is_other || text.is_none() || was_lost);
+        let is_full = greatest.len() > Lives::<PeerId>::MAX_NAMES;
+        let is_lost = returns && (is_other || text.is_none() || was_lost || is_full);
+        if is_lost {
+            greatest.clear();
+        }
         let record = match is_lost {
             true => Record::Lost,
             false => Record::Kept(greatest.clone()),
@@ -229,6 +235,22 @@ mod tests {
         assert!(length < COMPACT_BYTES, "{length}");
         let (_, record) = Votes::open(dir.path(), true).unwrap();
         assert_eq!(record, kept(&[(&long, COMPACT_BYTES / 80 - 1)]));
+    }
+
+    #[test]
+    fn a_record_of_too_many_names_is_given_up_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let most = Lives::<PeerId>::MAX_NAMES;
+        let (mut votes, _) = Votes::open_on(dir.path(), false, "k").unwrap();
+        for name in 0..most {
+            votes.record(&key(&name.to_string(), 7)).unwrap();
+        }
+        let (mut votes, record) = Votes::open_on(dir.path(), true, "k").unwrap();
+        assert!(matches!(record, Record::Kept(kept) if kept.len() == most));
+        votes.record(&key("one more", 7)).unwrap();
+        let (votes, record) = Votes::open_on(dir.path(), true, "k").unwrap();
+        assert_eq!(record, Record::Lost);
+        assert!(votes.greatest.is_empty() && votes.length < 100);
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub fn preorder<I: Id, C: IntoIterator<Item = I>>(
 }
 
 /// Whether successors lead once around all `nodes`, and predecessors back the same way ([BMG09]
-/// definition 3.2). A lone node has neither neighbour.
+/// definition 3.2). A lone node has neither neighbour. For a process that is none of `nodes`, both
+/// functions must answer `None`.
 pub fn is_ring<I: Id>(
     nodes: &[I],
     successor: impl Fn(I) -> Option<I>,

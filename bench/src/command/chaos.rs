@@ -12,7 +12,7 @@ pub mod violation;
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binomesh::Bootstrap;
@@ -220,7 +220,7 @@ impl Chaos {
         if self.write {
             for outcome in failing.values() {
                 let path = self.out.join(format!("chaos-{}-drawn.json", outcome.seed));
-                std::fs::write(&path, self.draw(outcome.seed).text())?;
+                write(&path, &self.draw(outcome.seed))?;
                 record::note(format_args!("{}", path.display()));
             }
         }
@@ -348,7 +348,7 @@ impl Chaos {
         let short = shrink::shrink(scenario, violation.kind(), self.planted.get());
         record::progress_done();
         let path = self.out.join(format!("chaos-{}.json", scenario.seed));
-        std::fs::write(&path, short.text())?;
+        write(&path, &short)?;
         let (faults, messages) = (short.faults.len(), short.messages.len());
         let path = path.display();
         record::note(format_args!(
@@ -382,4 +382,14 @@ impl Chaos {
              --heal-seconds {heal_seconds}{bootstrap}{planted}"
         )
     }
+}
+
+/// Write a scenario to a file.
+fn write(path: &Path, scenario: &Scenario) -> Result<(), Failure> {
+    std::fs::write(path, scenario.text()).map_err(|error| {
+        Failure::Run(format!(
+            "cannot write {}: {error}; give --out a folder in which you may write",
+            path.display()
+        ))
+    })
 }

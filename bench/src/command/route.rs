@@ -138,7 +138,7 @@ fn routers() -> impl TypedValueParser<Value = Chosen> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cast {
-    /// From every node to every other node.
+    /// From one node to another, for each pair of nodes or for those that are drawn.
     Unicast,
     /// From the root to all nodes.
     Broadcast,
@@ -228,7 +228,7 @@ pub struct Row {
     pub connected_share: Option<f64>,
     /// The share of the broadcasts that reached all live nodes.
     pub complete_share: Option<f64>,
-    /// How often a router chose a next hop.
+    /// How often a node asked for the next hop of a packet, also if the packet ended there.
     pub decisions: u64,
     /// The mean processor time of a choice, in nanoseconds.
     pub decision_ns: Option<f64>,

@@ -148,10 +148,7 @@ impl Liar {
         message: Message<Id>,
     ) -> Vec<(Id, Message<Id>)> {
         let mut said = Vec::new();
-        if matches!(
-            self.lie,
-            Lie::Goodbyes | Lie::Alive | Lie::Verdicts | Lie::Rosters
-        ) {
+        if matches!(self.lie, Lie::Goodbyes | Lie::Alive | Lie::Verdicts) {
             said.extend(self.addition());
         }
         let twisted = match message {

@@ -390,11 +390,6 @@ impl World {
             host.peer.is_some() && !host.is_leaving && host.paused_until <= self.now
         })
     }
-
-    /// Whether a process's present or last life has begun to leave.
-    pub fn is_leaving(&self, id: Id) -> bool {
-        self.hosts.get(&id).is_some_and(|host| host.is_leaving)
-    }
 }
 
 /// The stand-in of a world for a signature of a goodbye.

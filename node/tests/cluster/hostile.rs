@@ -133,7 +133,7 @@ async fn a_member_that_opens_links_and_begins_bodies_without_end_is_bounded() {
 
 /// The connections do not greet, and they are more than one peer may have.
 #[tokio::test]
-async fn handshakes_of_one_address_leave_room_for_another() {
+async fn connections_of_one_peer_leave_room_for_others() {
     let _turn = bed::turn().await;
     let cluster = formed(bed::config(2)).await;
     let victim = member(&cluster, "node-0");

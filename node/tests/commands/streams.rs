@@ -1,11 +1,13 @@
 //! Input, output and environment of the commands.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use binomesh::client::{Client, Endpoint};
 
+use super::documents::sources;
 use super::{binomesh, node, ran, signal, started, status};
 
 fn full() -> File {
@@ -280,4 +282,34 @@ fn leave_says_so_in_json() {
     let event: serde_json::Value = serde_json::from_slice(&left.stdout).unwrap();
     assert_eq!(event["event"], "left", "{left:?}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// The names of `BINOMESH_*` variables that the sources give to commands or read as options.
+fn variables_of_commands() -> BTreeSet<String> {
+    let mut files = Vec::new();
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli"),
+        &mut files,
+    );
+    let mut names = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).expect("readable");
+        for before in ["env(\"", "env = \"", "variable(\""] {
+            for part in text.split(before).skip(1) {
+                let name = part.split('"').next().unwrap_or_default();
+                names.extend(name.starts_with("BINOMESH_").then(|| name.to_owned()));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn a_node_starts_in_the_environment_of_any_command_of_ours() {
+    let names = variables_of_commands();
+    for one in ["BINOMESH_SIZE", "BINOMESH_TOPIC", "BINOMESH_PEERS"] {
+        assert!(names.contains(one), "{one} is not among {names:?}");
+    }
+    let variables = names.into_iter().map(|name| (name, "1".to_owned()));
+    binomesh::config::Layer::environment(variables).expect("all are known");
 }

@@ -18,7 +18,7 @@
 //! its record or is cut off. Or a vote of a life without a record reaches a coordinator late, after
 //! all members that knew the next life were started again too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use binomesh_overlay::Id;
 
@@ -156,7 +156,9 @@ impl<I: Id> Lives<I> {
             return;
         };
         *answer = Some(is_sure || *answer == Some(true));
-        self.is_barred_for_good |= self.floors.len() + touched.len() > Self::MAX_NAMES;
+        let is_new = |key: &&Key| !self.floors.contains_key(&key.name);
+        let names: BTreeSet<&Name> = touched.iter().filter(is_new).map(|key| &key.name).collect();
+        self.is_barred_for_good |= self.floors.len() + names.len() > Self::MAX_NAMES;
         if self.is_barred_for_good {
             return;
         }
@@ -251,5 +253,22 @@ mod tests {
         let too_many = (0..=Lives::<u8>::MAX_NAMES).map(named).collect();
         lives.on_known(2, &LIST, true, too_many);
         assert!(!lives.may_vote(&key(8_000_000)));
+    }
+
+    #[test]
+    fn names_that_several_members_report_count_once() {
+        let mut lives = Lives::new(Record::Lost);
+        lives.begin(LIST, &[0, 1, 2, 3, 4], 0);
+        let named = |number: usize| Key {
+            name: number.to_string().parse().unwrap(),
+            generation: 1,
+        };
+        for peer in 1..4 {
+            let most = (0..Lives::<u8>::MAX_NAMES).map(named).collect();
+            lives.on_known(peer, &LIST, true, most);
+        }
+        assert!(!lives.is_barred());
+        lives.on_known(4, &LIST, true, vec![named(Lives::<u8>::MAX_NAMES)]);
+        assert!(lives.is_barred());
     }
 }

@@ -9,7 +9,7 @@ use crate::command::Failure;
 /// The most bytes of a graph's or schedule's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A graph by its name. The graph of a file is made from its edges.
+/// A graph by its name. For a name `file:PATH`, the graph is made from the edges in that file.
 pub(in crate::command) fn topology(name: &str) -> Result<Topology, Failure> {
     let built = match name.strip_prefix("file:") {
         Some(path) => Topology::from_edges(name, &read("--graph", Path::new(path))?),
@@ -57,7 +57,12 @@ fn read(flag: &str, file: &Path) -> Result<String, Failure> {
     };
     let about = std::fs::metadata(file);
     let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+    if !about.is_file() {
+        return Err(refuse(
+            "not a regular file; name a file that --out has written".to_owned(),
+        ));
+    }
+    if about.len() > FILE_BYTES_MAX {
         return Err(refuse(
             "the file is too large; name a file of at most 64 MiB".to_owned(),
         ));

@@ -1,9 +1,9 @@
 //! A schedule as a picture: one panel per step, with the graph and the messages of the step.
 //!
-//! An arrow goes along the whole path of a message, beside the middle of each channel, so that the
-//! two directions of a link differ. Colours stand for messages: for blocks, for the origins of an
+//! An arrow goes along the whole path of a message, on the right side of each link, so that the two
+//! directions of a link differ. Colours stand for messages: for blocks, for the origins of an
 //! all-to-all broadcast or a gather, or for the destinations of a scatter. If there is only one
-//! message, they stand for its senders.
+//! message, colours stand for the nodes that arrows begin at.
 
 use binomesh_routing::schedule::{Collective, Message, Move, Schedule, Topology};
 use plotters::coord::Shift;
@@ -33,7 +33,7 @@ pub(super) struct Picture<'a> {
     pub(super) schedule: &'a Schedule,
     /// The graph of the schedule, without faults.
     pub(super) graph: &'a Topology,
-    /// A remark about its quality and its method.
+    /// The remark in the caption: the steps and, after a search, the lower bound and the method.
     pub(super) remark: String,
 }
 
@@ -112,6 +112,9 @@ impl Picture<'_> {
         let is_pair = !self.schedule.collective.is_broadcast();
         let look = match &one.message {
             Message::Block(block) if self.schedule.blocks > 1 => *block as usize,
+            Message::Between(from, _) if self.schedule.collective == Collective::Aog => {
+                number(from)
+            }
             Message::Between(_, to) => number(to),
             _ if self.schedule.collective == Collective::Oab => number(&one.from),
             _ if is_pair && self.schedule.collective != Collective::Aog => number(&one.to),
