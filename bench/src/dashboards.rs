@@ -120,7 +120,7 @@ pub struct Thresholds {
 /// One step of [`Thresholds`].
 #[derive(Debug, Clone, Deserialize)]
 pub struct Threshold {
-    /// The colour, by Grafana's name: green, orange, red, blue.
+    /// The colour, by Grafana's name, such as green or red.
     pub color: String,
     /// The value from which on the colour is shown. `None`: from the lowest value on.
     pub value: Option<f64>,
@@ -193,7 +193,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// The queries whose series are shown, each with the name of a series.
+    /// The queries whose series are shown, each with the format of their names.
     pub fn queries(&self) -> impl Iterator<Item = (&str, &str)> {
         let shown = self.targets.iter().filter(|target| !target.hide);
         shown.filter_map(|target| Some((target.expr.as_deref()?, target.legend_format.as_str())))

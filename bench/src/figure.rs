@@ -32,7 +32,7 @@ use laboratory::Laboratory;
 pub struct Figure {
     /// The figure's unique name, in the report's anchors and in the record.
     pub key: &'static str,
-    /// The figure of a paper that it stands for.
+    /// The figure or other piece of a paper that is drawn again; else a note that there is none.
     pub source: &'static str,
     /// The title of the figure.
     pub title: &'static str,
@@ -112,7 +112,7 @@ impl Figure {
         curves.flat_map(|curve| &curve.lines).chain(&self.extra)
     }
 
-    /// The fields of those rows that are drawn, each once.
+    /// The fields of the figure's rows that are drawn, each once.
     pub fn fields(&self) -> Vec<&'static str> {
         let curves = self.charts.iter().flat_map(|chart| &chart.curves);
         let mut fields: Vec<&'static str> = curves.flat_map(|curve| [curve.x, curve.y]).collect();

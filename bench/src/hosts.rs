@@ -45,7 +45,7 @@ pub enum HostError {
         /// The package that has the program.
         package: &'static str,
     },
-    /// A program did not start.
+    /// A program did not start, or its output could not be read.
     #[error("cannot run `{line}`: {source}")]
     NotRun {
         /// The command line of the program.

@@ -1,11 +1,12 @@
-//! Runs seeds on several threads, with results that do not depend on the threads.
+//! Runs numbered tasks, such as seeds, on several threads, with results that do not depend on the
+//! threads.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The results of `run` for the numbers below `count`, by number. No result after the first one
-/// that is `enough` is kept. `tell` sees all results so far after each.
+/// The results of `run` for the numbers below `count`, by number. Results behind the lowest number
+/// whose result is `enough` are not kept. `tell` sees all results so far after each.
 pub fn map<T: Send>(
     count: u64,
     threads: u8,

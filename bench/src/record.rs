@@ -45,7 +45,7 @@ impl CpuWatch {
         Self::start(ClockId::ProcessCPUTime)
     }
 
-    /// What reading the clock of a thread adds to an interval: some 200 ns.
+    /// The time that reading the clock of a thread adds to an interval: some 200 ns.
     pub fn overhead() -> Duration {
         let readings = (0..64).map(|_| Self::of_thread().elapsed());
         readings.min().unwrap_or_default()
@@ -68,7 +68,8 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
-/// The time since the machine was started, in nanoseconds, which is the same for all its processes.
+/// A clock in nanoseconds that all processes of this machine share: the time since the machine was
+/// started.
 pub fn uptime_ns() -> u64 {
     u64::try_from(read(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
 }

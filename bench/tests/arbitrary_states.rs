@@ -64,8 +64,9 @@ fn all_converge(base: Trial, sizes: impl Iterator<Item = usize>, seeds: u64) -> 
 #[test]
 fn synchronous_arbitrary_states_converge() {
     assert_eq!(BackoffLimits::default(), PHASES);
-    // Chains converge in this time as well. An Info climbs the depth, and a change at its end
-    // wakes only that process, so one back-off is left.
+    // Chains converge in this time as well. An Info climbs at most 32 levels, since there are at
+    // most 32 nodes. A change where the Info ends wakes only the process there, so one back-off is
+    // left, of at most 128 phases.
     let most = all_converge(SYNCHRONOUS, 2..=32, 200);
     assert!(most <= 128 + 32, "{most} phases");
 }
@@ -78,7 +79,7 @@ fn sixty_four_and_more_converge() {
 #[test]
 fn thirty_two_on_a_shallow_tree_need_20_phases_whatever_their_timers() {
     for shape in SHALLOW {
-        // The nodes learn their number from the census, or know it and have timers up to the
+        // The nodes learn N from the census, or know N from the start and have timers up to the
         // maximum.
         for census_phases in [4, 0] {
             let trial = Trial {
@@ -116,8 +117,8 @@ fn quiet_traffic_is_bounded() {
             ..SYNCHRONOUS
         }
         .run();
-        // Once per 64 to 128 turns: 2m UP/DN, F_Connect or Info, and the messages that these
-        // cause.
+        // A process receives, once in 64 to 128 turns: 2m UP/DN, F_Connect or Info, and the
+        // messages that these cause.
         assert!(outcome.quiet_traffic <= 0.2, "N={nodes}: {outcome:?}");
     }
 }

@@ -134,8 +134,8 @@ fn a_clean_start_receives_exactly_two_introductions_per_level_above_0() {
 
 #[test]
 fn asynchronous_starts_of_65536_take_what_the_paper_draws() {
-    // If parents fall quiet at once, their first children have more turns for Infos, and a
-    // binary tree takes longer.
+    // With `UntilSuccessor` parents fall quiet at once. Their first children then have more turns
+    // for Infos, and a binary tree takes longer.
     for (repetition, binary) in [
         (Repetition::UntilQuiet, 80..=130),
         (Repetition::UntilSuccessor, 100..=130),
@@ -164,8 +164,8 @@ fn a_lone_process_has_no_ring_and_no_graph_to_build() {
     assert_eq!((found.ring_phases, found.bmg_phases), (Some(0), Some(0)));
 }
 
-/// The UP/DN that the idlest and the busiest process receive in 64 of the longest waits, once
-/// the graph stands. One wait is one round of rule 1.
+/// The UP/DN that the idlest and the busiest process receive in 64 times the longest wait, once
+/// the graph stands. After each wait of its own, a process applies rule 1 once.
 fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
     let wait = 64;
     let repetition = Repetition::Backoff {
@@ -187,8 +187,8 @@ fn introductions_per_round(forwarding: Forwarding, nodes: usize) -> (u32, u32) {
     }
     assert!(arena.is_binomial_graph());
     arena.forget_received();
-    // Jitter shortens each wait by a fixed share, so rounds differ by process. Over 64 of the
-    // longest waits every process has fired 64 to 128 times.
+    // Jitter shortens all waits of a process by a share of its own, at most half. So in 64 times
+    // the longest wait every process has fired 64 to 128 times.
     for _ in 0..64 * wait {
         scheduler.phase(&mut arena);
     }

@@ -1,4 +1,5 @@
-//! The documents show only commands and flags of `binomesh-bench` that exist.
+//! The documents show only commands and flags of `binomesh-bench` that exist, and their walks
+//! through the code name files and functions that exist.
 
 #[path = "../../node/tests/commands/document_parser.rs"]
 mod document_parser;

@@ -445,7 +445,8 @@ fn nothing_is_left_after_a_kill() {
     assert_eq!(outside(), before);
 }
 
-/// Such a node never becomes a member, and the program is killed while it waits for that.
+/// A node that heeds nothing never becomes a member. The program is killed while it waits for the
+/// nodes to become members.
 #[test]
 fn a_node_that_heeds_nothing_is_killed_with_the_program() {
     const STUB: &str = r#"#!/bin/sh

@@ -50,7 +50,8 @@ fn rows(line: &str) -> (ExitStatus, Vec<Value>) {
 #[test]
 fn messages_sent_while_some_nodes_are_silent_reach_all_others_once() {
     let _alone = alone();
-    // No delivery is that fast. The counts are the test, and the status shows that limits hold.
+    // No delivery takes only a microsecond, so the run must fail by that limit. The counts must
+    // be right all the same.
     let line = "cut --nodes 8 --cut 2 --seconds 2 --first-milliseconds 0.001";
     let (status, found) = rows(line);
     let [row] = found.as_slice() else {
@@ -116,7 +117,7 @@ fn a_pause_is_nothing_or_one_leave_and_one_return() {
         (&1.into(), &1.into())
     );
 
-    // The detection time is given as six times too long, so half of it is no short pause.
+    // The detection time is given as ten times too long, so half of it is no short pause.
     let wrong = "pause --nodes 6 --profile fast --seed 2 --detection-seconds 3";
     let (status, found) = rows(wrong);
     assert_eq!(status.code(), Some(1), "{found:?}");

@@ -87,8 +87,8 @@ const SOME: Schedules = Schedules {
     to_the_end: true,
 };
 
-/// All nodes broadcast. Each has an inbox of one message, room for one duty, and one copy on
-/// its way to each peer.
+/// All nodes broadcast. Each has an inbox of one message, room for one duty, and at most one copy
+/// on its way to each peer.
 fn all_to_all(nodes: u32, strategy: Strategy) -> Relays {
     Relays::all_to_all(nodes, Config::default(), strategy)
 }
@@ -128,7 +128,8 @@ fn broadcasts_by_all_reach_all_in_seeded_orders_with_any_number_of_threads() {
             assert_eq!(walked.failures, 0, "{script}");
             assert_eq!(walked.schedules, SOME.count);
             assert_eq!(walked, walk(&world, SOME, 1, |_| ()));
-            // By `binomial`, each of up to five nodes answers for the part of one other node.
+            // By `binomial`, each of up to five nodes passes on a part of only one broadcast of
+            // another node, so room for one duty suffices.
             let is_crowded = nodes == 6 || strategy == TREE;
             assert_eq!(walked.busy > 0, is_crowded, "{walked:?}");
             assert!(walked.held_back > 0, "{walked:?}");

@@ -1,5 +1,5 @@
-//! Every single wrong variable and every single garbage message in a quiet
-//! legitimate system of 15.
+//! Single wrong variables and single garbage messages, one at a time, in a quiet legitimate system
+//! of 15.
 
 use binomesh_bench::arena::single_fault::Quiet;
 use binomesh_bench::arena::tree::{Randomness, Tree, TreeShape};

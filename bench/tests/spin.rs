@@ -253,7 +253,7 @@ fn replay(model: &str, parameters: &[String], script: &str) -> Vec<String> {
     let work = tempfile::tempdir().expect("a folder");
     let path = work.path().join("script");
     std::fs::write(&path, format!("{script}e")).expect("a script");
-    // A model without such a step would wait for ever.
+    // A model that lacks a step of the script would wait for ever.
     let output = Command::new("timeout")
         .args(["60", "spin", "-T", "-B", "-DREPLAY"])
         .current_dir(work.path())

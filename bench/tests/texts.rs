@@ -8,7 +8,7 @@ use binomesh_bench::command::Arguments;
 use clap::{Command, CommandFactory};
 use sentences::Text;
 
-/// A text before its examples and behind them, by paragraphs. Indented lines show commands.
+/// The paragraphs of a text, except the examples. Indented lines show commands and are left out.
 fn paragraphs(text: &str) -> Vec<String> {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         let lines = paragraph.lines().filter(|line| !line.starts_with(' '));
@@ -19,7 +19,7 @@ fn paragraphs(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The help texts of a command, of its flags and of its parts.
+/// The help texts of a command, of its flags and their values, and of its subcommands.
 fn helps(path: &str, command: &Command, found: &mut Vec<Text>) {
     let path = format!("{path} {}", command.get_name());
     let mut note = |text: String| {

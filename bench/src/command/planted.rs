@@ -13,19 +13,19 @@ pub struct PlantedFlag {
 }
 
 impl PlantedFlag {
-    /// The planted bug, for the machines.
+    /// The planted bug for the state machines; none without the flag.
     #[cfg(feature = "planted")]
     pub fn get(&self) -> Planted {
         self.bug.map(Planted::new).unwrap_or_default()
     }
 
-    /// No planted bug, for the machines of this build.
+    /// No planted bug for the state machines, since this build has none.
     #[cfg(not(feature = "planted"))]
     pub fn get(&self) -> Planted {
         Planted::default()
     }
 
-    /// The name of the bug.
+    /// The name of the bug, if one was chosen.
     #[cfg(feature = "planted")]
     pub fn name(&self) -> Option<String> {
         self.bug.map(|bug| bug.to_string())

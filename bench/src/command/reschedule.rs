@@ -68,7 +68,7 @@ pub struct Row {
     pub told: bool,
     /// How many steps the old schedule has.
     pub steps_before: u32,
-    /// The number of steps that both searches reached.
+    /// The number of steps of the schedule from scratch. The one from the old schedule has no more.
     pub steps: u32,
     /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
@@ -76,15 +76,15 @@ pub struct Row {
     pub method: Method,
     /// How many moves of the old schedule use the broken link or node.
     pub moves_broken: usize,
-    /// The evaluations until there was a schedule of this many steps, from scratch.
+    /// The evaluations until the search from scratch had its best schedule.
     pub scratch_evaluations: u64,
-    /// The evaluations until there was a schedule of this many steps, from the old schedule.
+    /// The evaluations until the search from the old schedule had its best schedule.
     pub old_evaluations: u64,
     /// `old_evaluations` divided by `scratch_evaluations`.
     pub evaluations_ratio: f64,
-    /// The real time until that schedule, from scratch.
+    /// The real time of a search from scratch that ends with its best schedule.
     pub scratch_seconds: f64,
-    /// The real time until that schedule, from the old schedule.
+    /// The real time of a search from the old schedule that ends with its best schedule.
     pub old_seconds: f64,
     /// `old_seconds` divided by `scratch_seconds`.
     pub seconds_ratio: f64,
@@ -187,8 +187,8 @@ impl Reschedule {
     }
 }
 
-/// Search for a schedule of at most `steps` steps. Then repeat the search to measure its time, each
-/// time stopped after as many evaluations as it needed.
+/// Search for a schedule, which must have at most `steps` steps. Then repeat the search to measure
+/// its time. Each repeat stops after as many evaluations as led to the best schedule.
 fn arm(problem: &Problem, options: Options, steps: u32) -> Result<Arm, Failure> {
     let search = |options: &Options| {
         let watch = Stopwatch::start();

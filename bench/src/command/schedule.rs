@@ -198,7 +198,7 @@ pub struct Verification {
 impl ScheduleArguments {
     /// Search for a schedule or verify one, and print the row.
     pub fn run(self) -> Result<Finding, Failure> {
-        // A search may take long, so it is checked before whether its result can be written.
+        // A search may take long, so first check that its result can be written.
         for (flag, file) in [("--out", &self.out), ("--picture", &self.picture)] {
             if let Some(file) = file {
                 check_writable(flag, file)?;
@@ -251,7 +251,7 @@ impl ScheduleArguments {
         write("--picture", file, &svg)
     }
 
-    /// Search for the best schedule. Returns its row and the schedule.
+    /// Search for the best schedule. Returns the row to print, and the schedule.
     pub fn measure(&self) -> Result<(Row, Schedule), Failure> {
         let problem = self.problem()?;
         let options = self.options()?;
@@ -281,7 +281,7 @@ impl ScheduleArguments {
             threads,
             version: record::VERSION,
         };
-        // The searches and the judge share no code, so this finds an error of either.
+        // The searches and `verify` share no code, so this check finds an error of either.
         if let Err(defect) = schedule::verify(&schedule, &topology(&schedule.graph)?) {
             return Err(Failure::Run(format!(
                 "the schedule that the method {} found breaks a rule: {defect}; this is a bug of \

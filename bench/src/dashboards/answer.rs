@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::prometheus::{Prometheus, QueryError, Series, Window};
 use super::{Dashboard, Panel, Variables};
 
-/// The most points of a curve.
+/// The most steps of a curve from point to point.
 const POINTS: f64 = 240.0;
-/// How many points of an alert are looked at. Prometheus refuses more than 11,000.
+/// The most steps from point to point of an alert. Prometheus refuses more than 11,000 points.
 const EVENT_POINTS: f64 = 10_000.0;
 
 /// A dashboard with its answers.
@@ -34,7 +34,7 @@ pub struct AnsweredPanel {
 /// The beginning of an event that an annotation marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When it began, in seconds since 1970; none if that was before the window.
+    /// When the event began, in seconds since 1970; none if the window already begins with it.
     pub time: Option<f64>,
     /// The alert, its node if it concerns one, and the cluster.
     pub text: String,
@@ -53,7 +53,8 @@ impl AnsweredPanel {
 }
 
 impl Variables {
-    /// The window of time that ends at `end`. Its last point is its end.
+    /// The window of time that ends at `end`, rounded down to a whole second. The last point of the
+    /// window is at its end.
     pub fn window(&self, end: f64) -> Window {
         let range = self.range_seconds as f64;
         let step = (range / POINTS).ceil().max(1.0);

@@ -80,7 +80,7 @@ pub enum QueryError {
     Unreachable {
         /// The address that was tried.
         address: String,
-        /// The reason of the operating system.
+        /// The error of the connection, or that no answer came in time.
         reason: String,
     },
     /// The answer is not one of a Prometheus.

@@ -13,8 +13,8 @@ const FONT: (&str, i32) = ("sans-serif", 15);
 const INK: RGBColor = RGBColor(34, 34, 34);
 const EVENT: RGBColor = RGBColor(196, 22, 42);
 
-/// The largest value that is drawn. No value of a cluster is as large, and the axes of larger ones
-/// have no ticks.
+/// Values of this size or larger are not drawn. No value of a cluster is as large, and axes for
+/// larger values have no ticks.
 const LARGEST: f64 = 1e100;
 
 /// A value with its unit, which is one of Grafana's.
@@ -101,8 +101,8 @@ pub fn colour_at(place: usize) -> RGBColor {
     COLOURS[place % COLOURS.len()]
 }
 
-/// Whether the curve at this place of the legend is dashed. Every second round through the colours
-/// is, to tell curves of the same colour apart.
+/// Whether the curve at this place of the legend is dashed. In every second round through the
+/// colours, curves are dashed, to tell curves of the same colour apart.
 pub fn is_dashed(place: usize) -> bool {
     place / COLOURS.len() % 2 == 1
 }

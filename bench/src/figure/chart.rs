@@ -39,9 +39,9 @@ pub struct Axis {
 pub enum Spacing {
     /// Equal distances are equal differences.
     Linear,
-    /// Equal factors, with a tick at each power of two.
+    /// Equal distances are equal factors, with ticks at powers of two.
     Doubling,
-    /// Equal factors, with a tick at each power of ten.
+    /// Equal distances are equal factors, with ticks at powers of ten.
     Decimal,
 }
 
@@ -309,7 +309,7 @@ impl Curve {
         COLOURS[self.look % COLOURS.len()].stroke_width(2)
     }
 
-    /// The mark of a curve, which differs from those of other curves without colours.
+    /// The mark of a curve: one of three, which help to tell curves apart without colours.
     fn mark<'a, At: Clone + 'static>(&self, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
         let colour = COLOURS[self.look % COLOURS.len()];
         match self.look % 3 {

@@ -100,7 +100,7 @@ fn asynchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
 /// The claim that the time grows as log N or as its square.
 fn growth(scale: &Scale, laboratory: &Laboratory, shape: &str) -> Claim {
     let is_square = shape == "binomial";
-    // Smaller trees do not show their shape yet.
+    // Smaller trees do not show yet how the time grows.
     let exponents = scale.exponents().filter(|e| *e >= 6 && 1 << e <= PAPER);
     let points = |power: i32| -> Vec<(f64, f64)> {
         let exponents = exponents.clone();
@@ -263,7 +263,8 @@ fn messages_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// One repetition of rule 1 on the standing graph. With literal forwarding it takes N² messages.
+/// Command lines for one repetition of rule 1 on the standing graph. With literal forwarding a
+/// repetition takes about N² messages.
 fn repeated_lines(scale: &Scale, forwarding: &str) -> Vec<String> {
     let last = if scale.is_quick { 10 } else { 13 };
     let more = format!(" --forwarding {forwarding} --repeat");

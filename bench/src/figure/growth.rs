@@ -18,8 +18,8 @@ fn line(scheduler: &str, exponent: u32) -> String {
     )
 }
 
-/// The command lines whose time and memory are drawn, the smallest first. Memory is the most that
-/// the process has had so far, so later lines must take more.
+/// The command lines whose time and memory are measured, the smallest first. Memory is the most
+/// that the process has had so far, so later lines must take more.
 pub(super) fn lines(scale: &Scale) -> Vec<String> {
     let sizes = scale.exponents();
     let lines = sizes.flat_map(|e| ["sync", "async"].map(|scheduler| line(scheduler, e)));
@@ -73,7 +73,8 @@ pub(super) fn figure(scale: &Scale) -> Figure {
             let number = |scheduler, field| laboratory.number(&line(scheduler, exponent), field);
             let (sync, slow) = (number("sync", "wall_seconds"), number("async", "wall_seconds"));
             let gibibytes = number("async", "peak_rss_bytes") / 1_073_741_824.0;
-            // For smaller sizes the bounds for 2^20 are reduced in proportion.
+            // The bounds are those for 2^20, changed in proportion to the size, but at least a
+            // hundredth of the time and a tenth of the memory.
             let share = 2_f64.powi(exponent as i32 - PROMISED as i32).max(0.01);
             let proportion = match exponent == PROMISED {
                 true => "",

@@ -15,7 +15,7 @@ pub struct Laboratory {
 impl Laboratory {
     /// Run the lines in `alone` one after the other, since their time and memory count, and then
     /// the others, several at once. `measure` returns the row of a line. `tell` is called after
-    /// each line, with its number, the number of all, and the line.
+    /// each line, with the number of lines that are done, the number of all, and one that is done.
     pub fn run(
         alone: &[String],
         others: &[String],

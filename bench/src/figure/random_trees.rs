@@ -142,7 +142,7 @@ fn synchronous_claims(scale: &Scale, laboratory: &Laboratory) -> Vec<Claim> {
     ]
 }
 
-/// Trees of one size, from deep to shallow. The shallower a tree, the more children its processes
+/// Trees of one size, from shallow to deep. The shallower a tree, the more children its processes
 /// have.
 fn breaking(scale: &Scale) -> Vec<String> {
     let (nodes, depths) = breaking_size(scale);

@@ -38,7 +38,7 @@ fn faults_line(scale: &Scale, graph: &str, collective: &str, faults: &str) -> St
     )
 }
 
-/// The most faulty links: pairs only where one node sends.
+/// The most faulty links of a set: two in the Kautz network where one node sends, else one.
 fn links_max(graph: &str, collective: &str) -> u32 {
     if graph == "kautz:3,2" && collective.starts_with('o') {
         2
@@ -54,7 +54,7 @@ fn fault_lines(scale: &Scale, graph: &str, collective: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// [EVO] Tables 3 to 5, and every pair of links of the Kautz network.
+/// [EVO] Tables 3 to 5, and pairs of faulty links of the Kautz network where one node sends.
 pub(super) fn faults(scale: &Scale) -> Figure {
     let curves = |graph: &'static str, collectives: [&'static str; 4]| {
         let curve = |(look, collective): (usize, &&'static str)| {

@@ -11,7 +11,7 @@ const SCALE: Scale = Scale {
     seed: 1,
 };
 
-/// The rows that take little time, without studies of routes and graphs.
+/// The rows of all `converge` lines, which take little time. Other lines are not run.
 fn laboratory() -> &'static Laboratory {
     static ROWS: OnceLock<Laboratory> = OnceLock::new();
     ROWS.get_or_init(|| {
@@ -88,7 +88,7 @@ fn verdicts_follow_the_rows() {
             holds(key, &rows.clone().with(line, field, number)),
         );
         for (place, (before, after)) in before.into_iter().zip(after).enumerate() {
-            // Other claims look at the same row, but only the named one must turn.
+            // Other claims look at the same row and may turn too. Only the named one must turn.
             assert!(
                 place != claim || before != after,
                 "{key}, claim {place}, {field}"

@@ -17,8 +17,8 @@ pub enum Family {
     Mixed,
 }
 
-/// The networks of the hosts and of the relay: 10.77.0.0/24 and 10.77.1.0/24, fd77::/112 and
-/// fd77::1:0/112. All are on one line.
+/// The networks of the hosts are 10.77.0.0/24 and fd77::/112. Those of the relay are 10.77.1.0/24
+/// and fd77::1:0/112. All are on one bridge.
 const V4: [u8; 2] = [10, 77];
 const V6: u16 = 0xfd77;
 const HOSTS: u8 = 0;

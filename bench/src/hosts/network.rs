@@ -1,5 +1,5 @@
-//! The hosts: network namespaces on one bridge, each with an uplink. They have no names, and end
-//! with the processes that hold them.
+//! The hosts: network namespaces on one bridge, each with an uplink. The namespaces have no names,
+//! and end with the processes that hold them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -75,7 +75,7 @@ impl Hosts {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
-            // A process group of its own keeps Ctrl-C for this process.
+            // In a process group of its own, the holder gets no Ctrl-C. Only this process does.
             .process_group(0)
             .spawn()
             .map_err(|source| not_run("unshare", source))?;
@@ -120,8 +120,8 @@ impl Hosts {
         self.hosts.iter().map(place).collect()
     }
 
-    /// The same places behind a relay, through which all datagrams to them go. The bridge gets the
-    /// relay's addresses.
+    /// The places where the nodes listen behind a relay: each at the first address of its host, and
+    /// known to others by an address of the relay. The bridge gets the relay's addresses.
     pub async fn relayed_places(&self) -> Result<Vec<Place>, HostError> {
         let mut places = Vec::new();
         for (number, host) in (0..).zip(&self.hosts) {
@@ -210,7 +210,8 @@ impl Hosts {
     }
 }
 
-/// Add the address without looking for duplicates, which takes a second.
+/// The command line that adds an address. It leaves out the search for duplicates of IPv6, which
+/// takes a second.
 fn add_address(address: IpAddr, device: &str) -> String {
     let nodad = if address.is_ipv6() { " nodad" } else { "" };
     format!("ip addr add {} dev {device}{nodad}", with_prefix(address))

@@ -1,7 +1,7 @@
 //! Losses at the bridge, as rules of nftables.
 //!
-//! Both ends of a host's link are at the bridge, so no sender is told of a loss. With a rule in the
-//! host, the sender's system call would fail.
+//! Datagrams from a host and to it are dropped at the bridge, so no sender is told of a loss. With
+//! a rule in the host, the sender's system call would fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -53,7 +53,7 @@ impl Testbed {
         &self.places
     }
 
-    /// Check that a fault can be applied in a testbed like this.
+    /// Check that a fault can be applied in a testbed of this many hosts, with or without a relay.
     pub fn check(count: u32, is_relayed: bool, fault: Fault) -> Result<(), HostError> {
         let host = match fault {
             Fault::Cut { host, .. }

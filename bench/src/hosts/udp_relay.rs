@@ -1,5 +1,5 @@
-//! A relay in the path of every datagram between nodes, which can cut them into
-//! two sides, and delay and double the datagrams of a node. It needs no privilege.
+//! A relay in the path of every datagram between nodes. It can cut the nodes into two sides, and
+//! delay and double the datagrams of a node. It needs no privilege.
 //!
 //! ```text
 //!   node i binds B_i and advertises R_i, a socket of the relay
@@ -299,7 +299,8 @@ mod tests {
 
         relay.set_cut(true);
         nodes[0].send_to(b"lost", advertised[1]).await.unwrap();
-        // Its own side still gets through, and this datagram is carried after the lost one.
+        // Node 0 still reaches node 2, which is on its side. The other datagram is dropped by
+        // another task, perhaps later.
         nodes[0].send_to(b"two", advertised[2]).await.unwrap();
         nodes[2].recv_from(&mut buffer).await.unwrap();
         while relay.dropped() == 0 {

@@ -22,11 +22,12 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// The largest f up to which, in `share` of the trials, the other nodes all reach each other.
-    /// `tell` is called with each f that is tried.
+    /// A number f of failures after which, in at least `share` of the trials, the other nodes all
+    /// reach each other, while after f + 1 they do not. `tell` is called with each number tried.
     ///
-    /// The search goes up by an eighth, and then looks for the exact number. The share rises again
-    /// above it, since the last remaining node is connected.
+    /// The search goes up from 0 by an eighth at a time until there are too many failures, and then
+    /// looks for the exact number. It does not come from above, since there the share rises again:
+    /// the last remaining node is connected.
     pub fn survived(self, topology: &Topology, share: f64, tell: impl Fn(u32)) -> u32 {
         let most = topology.nodes() as u32 - 1;
         let is_enough = |failures: u32| {

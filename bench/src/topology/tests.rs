@@ -181,7 +181,7 @@ fn a_sibling_tree_is_not_as_connected_as_the_paper_says() {
 fn distances_of_1024_are_known() {
     let close = |(diameter, mean): (u32, f64)| (diameter, (mean * 1000.0).round() / 1000.0);
     assert_eq!(close(distances(&graph(Name::Bmg, 1024, 2))), (5, 3.448));
-    // 10 bits, half of them set; a lone node is no destination.
+    // A hop for each bit that is set: on average half of 10. The source is no destination.
     assert_eq!(close(distances(&graph(Name::Chord, 1024, 2))), (10, 5.005));
     assert_eq!(close(distances(&graph(Name::Ring, 1024, 2))), (512, 256.25));
     assert_eq!(graph(Name::Bmg, 1024, 2).degree(), 19);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All processes read the same monotonic clock, so receivers note when messages came and report the
-//! times afterwards. No process is asked during a measurement.
+//! times afterwards. While node 0 sends, no process gets a request.
 
 mod child;
 mod log;
@@ -30,7 +30,8 @@ use protocol::{Request, Response};
 
 /// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
-/// The time for which single messages are sent, within [`SINGLES`].
+/// The time that the pauses between single messages add up to, unless their number would be outside
+/// [`SINGLES`].
 const SINGLES_TAKE: Duration = Duration::from_secs(5);
 /// The fewest and the most single messages. Guesses, like all numbers here.
 const SINGLES: (u64, u64) = (30, 300);
@@ -64,7 +65,8 @@ pub(super) async fn measure(peers: &Peers) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-/// The turn of a system. Its processes end with it in any case.
+/// One turn of a system, which is formed and measured with all workloads. The processes of the
+/// nodes end with the turn in any case.
 struct Round<'a> {
     peers: &'a Peers,
     home: &'a CredentialsFolder,
@@ -195,7 +197,8 @@ impl Round<'_> {
         Ok(sum)
     }
 
-    /// Let node 0 send. Returns when each message was sent, and for each receiver when it came.
+    /// Let all nodes count from zero and node 0 send as `request` says. Wait until all receivers
+    /// have all messages. `keeps`: whether receivers keep the time of each message, or of the last.
     async fn send(&mut self, request: &Request, keeps: bool) -> Result<Sent, Failure> {
         self.all(&Request::Count { keeps }).await?;
         let root = self
@@ -300,10 +303,10 @@ impl Round<'_> {
     }
 }
 
-/// Messages that all nodes have received.
+/// Messages of node 0 that all other nodes have received.
 struct Sent {
     /// When each message was sent. For messages back to back: when the first was sent, and when the
-    /// last receipt came.
+    /// last receipt came or, without receipts, when the last message was queued.
     times_ns: Vec<u64>,
     messages: u64,
     /// For each receiver, when each message came; for messages back to back only the last.
@@ -326,7 +329,8 @@ impl Sent {
     }
 }
 
-/// The time between single messages: about three times as long as one message keeps two cores busy.
+/// The time from the sending of a single message to that of the next, unless the receipt comes
+/// later: about three times as long as one message keeps two cores busy.
 fn pause(nodes: u32, workload: &Workload) -> Duration {
     let bytes = workload.payload().len() as u64;
     Duration::from_nanos(u64::from(nodes) * (200_000 + 4 * bytes))
@@ -338,7 +342,8 @@ fn singles_within(pause: Duration) -> u64 {
     count.clamp(SINGLES.0, SINGLES.1)
 }
 
-/// The longest time for which a node sends by one request.
+/// The longest time for which a node sends by one request, if receipts do not take longer than the
+/// pauses.
 fn longest_request(peers: &Peers) -> Duration {
     let singles = peers.workload.iter().map(|workload| {
         let pause = pause(peers.nodes, workload);

@@ -1,6 +1,6 @@
-//! Threads for many nodes in one process: a runtime with one thread for each core, and the nodes
-//! shared out among them, as in a program with many nodes. All tasks of a node stay on its thread,
-//! so a step of a node wakes no other thread.
+//! Threads for many nodes in one process. There is a single-threaded runtime for each core, and the
+//! nodes are shared out among the runtimes, as in a program with many nodes. All tasks of a node
+//! stay on one thread, so work within the node wakes no other thread.
 
 use std::thread::JoinHandle;
 

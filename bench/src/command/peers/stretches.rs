@@ -23,14 +23,16 @@ pub(super) const MARK: &str = "instruction_mark";
 
 /// The length of the idle stretch: two beats of the quiet profile.
 const IDLE: Duration = Duration::from_millis(7200);
-/// How often each stretch is repeated.
+/// For each size, the number of stretches of single messages, and of stretches back to back.
 const REPEATS: usize = 3;
-/// For each size, this many bytes are sent, within the numbers of messages below.
+/// About how many bytes a stretch sends, if the number of messages is then at least [`LEAST`] and
+/// at most [`SINGLES`] or [`MANY`].
 const BYTES: usize = 8 << 20;
 const LEAST: usize = 16;
-/// The most messages one after the other. As many messages are sent to warm up.
+/// The most messages of a stretch of single messages. As many messages are sent to warm up as in
+/// such a stretch.
 const SINGLES: usize = 64;
-/// The most messages back to back. Messages only share packets in long rows.
+/// The most messages of a stretch back to back. Messages only share packets in long rows.
 const MANY: usize = 1024;
 
 /// A stretch of work before a mark.
@@ -40,11 +42,11 @@ pub(super) struct Stretch {
     pub(super) work: Work,
     /// The size of the messages; empty if none were sent.
     pub(super) workload: String,
-    /// The number of messages that arrived.
+    /// The number of messages that arrived, over all receivers; 0 for preparation.
     pub(super) deliveries: u64,
     /// How many seconds the stretch took.
     pub(super) seconds: f64,
-    /// How many IP packets there were.
+    /// How many packets crossed the loopback interface.
     pub(super) packets: u64,
 }
 

@@ -33,7 +33,7 @@ struct Play<'w, 's> {
     /// The packets that nodes forward. They go before broadcasts to the node's children, since they
     /// have the longest way.
     transit: BTreeMap<Rank, VecDeque<Packet>>,
-    /// The nodes with something to send.
+    /// The nodes that may have something to send.
     busy: Vec<Rank>,
     /// The packets that were sent in this step, each with its receiver.
     sent: Vec<(Rank, Sent)>,

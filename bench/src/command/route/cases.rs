@@ -9,15 +9,15 @@ use serde::Serialize;
 
 use super::{Cast, Location, Study};
 
-/// All cases are taken if they have at most this many packets. A guess at a minute's work; with
-/// more, a sample is taken.
+/// Without `--sample` and `--where`, all cases are taken if they have at most this many packets. If
+/// they have more, a sample is taken. A guess at a minute's work.
 const UNICASTS: u128 = 20_000_000;
-/// All cases are taken if there are at most this many broadcasts. The study of the paper has
-/// 16,383.
+/// Without `--sample`, all cases are taken if there are at most this many broadcasts. The study of
+/// the paper has 16,383.
 const BROADCASTS: u128 = 20_000;
-/// The number of chunks that threads take in turn.
+/// The most chunks into which the cases are cut. Threads take the chunks in turn.
 const CHUNKS: u64 = 400;
-/// How often a place for the dead nodes is drawn before giving up.
+/// How often a source, a destination and a place for the dead nodes are drawn before giving up.
 const TRIES: u32 = 1000;
 
 /// Whether the cases are all possible ones.
@@ -34,8 +34,8 @@ pub enum Sets {
 /// The cases of a study, by number.
 pub(super) struct Cases {
     sets: Sets,
-    /// The number of cases if they are drawn. Else the number of sets of dead nodes, times the
-    /// sources of unicasts.
+    /// The number of cases if they are drawn. Else the number of sets of dead nodes; for unicasts
+    /// times the number of nodes, each of which may be the source.
     count: u64,
     nodes: u32,
     dead: u32,
@@ -120,7 +120,8 @@ impl Cases {
         ranks.into_iter().map(|rank| Rank(rank.0 + 1)).collect()
     }
 
-    /// Draw dead nodes, a source and a destination. None if there is no room for the dead nodes.
+    /// Draw dead nodes, a source and a destination. `None` if none of [`TRIES`] draws had room for
+    /// the dead nodes.
     pub(super) fn draw_unicast(
         &self,
         study: &Study,
@@ -142,8 +143,8 @@ impl Cases {
 }
 
 /// Dead ranks on the way from source to destination, at the place that the study names. They are in
-/// the subtree of a drawn ancestor of the destination, or beside that ancestor on its level. `None`
-/// if there is no room, or if the source is in that subtree.
+/// the subtree of a drawn ancestor of the destination, or side by side on the ancestor's level.
+/// `None` if there is no room, or if the source is in that subtree.
 fn on_the_way(
     study: &Study,
     source: Rank,

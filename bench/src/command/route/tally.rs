@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The sums. Parts may be added in any order.
+/// The sums. The tallies of chunks may be added in any order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     /// The number of packets or broadcasts.

@@ -67,8 +67,8 @@ fn threads_change_nothing_and_seeds_do() {
 
 #[test]
 fn without_dead_a_broadcast_takes_its_last_leaf_s_turns() {
-    // The broadcast goes down level by level, and reaches each child a step later than the one
-    // before it.
+    // The broadcast goes down level by level, and reaches each child a step later than the child
+    // to its left.
     for (fanout, steps) in [(2, 6), (3, 6), (4, 6), (8, 8)] {
         let line = format!("--nodes 15 --fanout {fanout} --dead 0 --cast broadcast");
         let row = route(&line).unwrap();

@@ -40,8 +40,8 @@ fn grid(count: usize, columns: usize) -> Vec<Point> {
     nodes.map(place).collect()
 }
 
-/// Each bit of a node's number moves it in a direction of its own. A pair of bits makes a square,
-/// and slanted copies of it make the next larger one.
+/// A node is at the sum of the directions of the bits that are set in its number. So the first two
+/// bits make a square, and each further bit adds a copy of the picture so far, moved its own way.
 fn hypercube(count: usize) -> Vec<Point> {
     const DIRECTIONS: [Point; 10] = [
         (1.0, 0.0),

@@ -1,9 +1,9 @@
 //! Searches for one problem on several threads, each with a seed of its own.
 //!
 //! The threads race by evaluations and not by the clock. Of the threads that meet the bound, the
-//! one with the fewest evaluations wins. Each other thread is stopped only when it has made more.
-//! So the same seed and the same number of threads give the same schedule, unless the time runs
-//! out.
+//! one with the fewest evaluations wins. Each other thread is stopped only when it has made more
+//! evaluations than the winner. So the same seed and the same number of threads give the same
+//! schedule, unless the time runs out.
 
 use std::sync::{Mutex, PoisonError};
 

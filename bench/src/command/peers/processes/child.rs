@@ -13,7 +13,7 @@ use super::super::figures::System;
 use super::protocol::{Request, Response};
 use crate::command::Failure;
 
-/// The longest time between the request to stop and the end of the process.
+/// The longest time from the answer to the request to stop until the end of the process.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The process of a node. It is killed when this is dropped.
@@ -116,7 +116,7 @@ impl Child {
         }
     }
 
-    /// The error that this is no answer to the request.
+    /// The error that `answer` does not fit the request.
     pub(super) fn surprised(&self, answer: &Response) -> Failure {
         Failure::Run(format!(
             "{} gave an unexpected answer: {answer:?}",

@@ -12,11 +12,12 @@ use crate::record::uptime_ns;
 pub(super) struct Log {
     count: AtomicU64,
     last_ns: AtomicU64,
-    /// The count that is waited for; 0 if none.
+    /// The count that `wait` has asked for; 0 before that.
     wanted: AtomicU64,
     reached: Notify,
     keeps: AtomicBool,
-    /// The time of each message, if times are kept: as many as node 0 sends with pauses.
+    /// The time of each message, if times are kept. They are kept only for messages with pauses
+    /// between them, which are few.
     times_ns: Mutex<Vec<u64>>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Ours {
     node: Node,
     nodes: u32,
     publisher: cluster::Publisher,
-    /// The listener is called as long as it is held.
+    /// Dropping the listener ends its calls.
     listener: Option<Listener>,
 }
 
@@ -81,7 +81,7 @@ impl Member {
         }))
     }
 
-    /// The address at which it listens.
+    /// The address at which the node listens.
     pub(super) fn address(&self) -> Result<SocketAddr, Failure> {
         match self {
             Self::Ours(ours) => Ok(ours.node.address()),
@@ -89,7 +89,7 @@ impl Member {
         }
     }
 
-    /// Wait until its connections stand. Messages from then on are logged.
+    /// Wait until the connections of the node stand. Messages from then on are logged.
     pub(super) async fn join(&mut self, log: &Arc<Log>) -> Result<(), Failure> {
         match self {
             Self::Ours(ours) => ours.join(log.clone()).await,

@@ -50,7 +50,7 @@ pub struct PeersNode {
 }
 
 impl PeersNode {
-    /// Serve requests until there are no more.
+    /// Serve requests until the request to end, or the end of stdin.
     pub fn run(&self) -> Result<Finding, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Failure::run)?;

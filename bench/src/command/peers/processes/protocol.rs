@@ -1,4 +1,4 @@
-//! The messages between this process and its nodes: one line of JSON each.
+//! The messages between `peers --processes` and the processes of its nodes: one line of JSON each.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ pub(super) enum Request {
     Start {
         /// The address of the parent; none for node 0.
         parent: Option<SocketAddr>,
-        /// How many nodes will dial it, if it is a bare node.
+        /// How many children will dial this node. Only a bare node uses the number.
         children: u32,
     },
     /// Wait until the connections of this node stand, and count messages from then on.
@@ -31,7 +31,8 @@ pub(super) enum Request {
         bytes: usize,
         /// The number of messages.
         count: u64,
-        /// The time between two messages.
+        /// The time from the sending of a message to that of the next, unless the receipt comes
+        /// later.
         pause_us: u64,
     },
     /// Send messages back to back; only for node 0.
@@ -48,7 +49,7 @@ pub(super) enum Request {
     },
     /// Report the resources that the process has used.
     Usage,
-    /// Stop the node.
+    /// Stop the node and end its process.
     End,
 }
 
@@ -69,7 +70,8 @@ pub(super) enum Response {
     /// All messages were sent, and have their receipts if the system has any.
     Sent {
         /// When each message was sent, by the clock that all processes share. For messages back to
-        /// back: when the first was sent, and when the last receipt came.
+        /// back: when the first was sent, and when the last receipt came or, without receipts, when
+        /// the last message was queued.
         times_ns: Vec<u64>,
         /// The number of messages.
         messages: u64,
