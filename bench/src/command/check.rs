@@ -147,7 +147,7 @@ pub enum GarbageName {
     Sampled,
 }
 
-/// The size of one search and its layer.
+/// One search: its layer, the number of processes, and whether there is a stranger.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     layer: Layer,
@@ -155,7 +155,7 @@ struct Plan {
     has_stranger: bool,
 }
 
-/// The results for all trees of one size.
+/// The results of one search: of the ring on all trees of one size, or of the fingers on one ring.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     layer: Layer,

@@ -116,8 +116,8 @@ pub struct Converge {
     /// Start from arbitrary states instead of a clean start.
     #[arg(long)]
     pub arbitrary: bool,
-    /// Put every single fault, a wrong variable or a garbage message, into a quiet
-    /// legitimate system.
+    /// Put single faults, one at a time, into a quiet legitimate system: every value of every table
+    /// entry, some states of each back-off, and every garbage message.
     #[arg(long, conflicts_with_all = ["arbitrary", "repeat"])]
     pub single_faults: bool,
     /// The number of arbitrary states, or of runs of a fully connected system, for each number of
@@ -311,7 +311,8 @@ impl Converge {
         }
     }
 
-    /// The number of runs of each size. Fails if the options do not go together.
+    /// The number of runs of each size; a clean start on a tree is one run whatever this is. Fails
+    /// if the options do not go together.
     fn runs(&self) -> Result<u64, Failure> {
         let is_clique = self.bootstrap == BootstrapName::Clique;
         let is_graph = self.bootstrap == BootstrapName::Graph;

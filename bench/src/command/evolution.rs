@@ -66,7 +66,7 @@ pub struct Row {
     pub lower_bound: u32,
     /// How many searches there were.
     pub seeds: u64,
-    /// How many of them found a schedule.
+    /// How many searches found a schedule.
     pub succeeded: u64,
     /// The share of searches that found a schedule.
     pub success_rate: f64,

@@ -86,9 +86,9 @@ pub struct Row {
     pub collective: Collective,
     /// The source, or the root of a gather.
     pub source: Option<String>,
-    /// How many links were faulty.
+    /// How many links are faulty in each set.
     pub links: u8,
-    /// How many nodes were faulty.
+    /// How many nodes are faulty in each set.
     pub nodes: u8,
     /// The number of faults of a set.
     pub faults: u8,
@@ -96,9 +96,9 @@ pub struct Row {
     pub excess: u8,
     /// How many sets of faults were tried.
     pub sets: usize,
-    /// How many sets leave a receiver without its message.
+    /// How many sets leave no way to a receiver, or no message to send.
     pub refused: usize,
-    /// How many of the others have a schedule with as many steps as the lower bound.
+    /// How many sets have a schedule with as many steps as their lower bound.
     pub optimal: usize,
     /// The fewest steps of a schedule.
     pub steps_min: Option<u32>,
@@ -112,7 +112,7 @@ pub struct Row {
     pub fault_diameter: Option<usize>,
     /// How many sets leave a healthy node without a way to another.
     pub sets_apart: usize,
-    /// How many evaluations a search made at most.
+    /// The most evaluations that a search may make.
     pub evaluations: u64,
     /// The seed of all random numbers.
     pub seed: u64,
@@ -227,7 +227,8 @@ impl FaultsArguments {
         Ok(case)
     }
 
-    /// The sets of faults, in ascending order.
+    /// The sets of faults to try, in ascending order: with `every`, only one of so many. Fails if
+    /// they are too many.
     fn sets(&self, graph: &Topology) -> Result<Vec<Vec<Fault>>, Failure> {
         let nodes = graph.healthy_nodes().map(|node| graph.node_name(node));
         let nodes = nodes.filter(|name| Some(*name) != self.source.as_deref());
@@ -336,8 +337,8 @@ mod tests {
     #[test]
     fn all_pairs_of_links_of_the_paper_s_kautz_network_are_scheduled() {
         let two = row(CollectiveName::Oas, Some("01"), "kautz:3,2", 2);
-        // A faulty link costs the source a third of its channels, two links cost two thirds. Then
-        // 11 messages share one channel.
+        // A faulty link at the source costs it a third of its channels, two such links cost two
+        // thirds. Then 11 messages share one channel.
         assert_eq!((two.sets, two.refused, two.steps_max), (630, 0, Some(11)));
         assert_eq!(two.sets_by_steps.values().sum::<usize>(), 630);
     }

@@ -76,7 +76,8 @@ pub struct Row {
     pub degree: usize,
     /// The greatest distance between two nodes. `None` if a node cannot reach another.
     pub diameter: Option<u32>,
-    /// The mean distance between two nodes. `None` as above, or if there is only one node.
+    /// The mean distance between two nodes. `None` if a node cannot reach another, or if there is
+    /// only one node.
     pub hops_mean: Option<f64>,
     /// The fewest nodes whose removal disconnects the others.
     pub vertex_connectivity: usize,
@@ -98,13 +99,13 @@ pub struct Row {
 pub struct RoutingRow {
     /// The graph that was compared.
     pub graph: Name,
-    /// The largest number of nodes; every one from 1 on was compared.
+    /// The largest number of nodes; every number from 1 on was compared.
     pub nodes: u32,
     /// How many pairs of source and destination were compared, up to symmetry.
     pub distances: u64,
-    /// For how many of these pairs the two differ.
+    /// For how many pairs of source and destination router and search differ.
     pub distances_differing: u64,
-    /// The smallest number of nodes with such a pair.
+    /// The smallest number of nodes with which router and search differ for a pair.
     pub first_differing_nodes: Option<u32>,
     /// The mean distance by the router, with the most nodes.
     pub hops_mean: f64,

@@ -147,9 +147,9 @@ pub struct Row {
     pub fault: FaultName,
     /// The fewest nodes of a seed.
     pub nodes_min: usize,
-    /// The most nodes of a seed.
+    /// The most nodes that a seed may have.
     pub nodes_max: usize,
-    /// The most victims of a seed.
+    /// The most victims that a seed may have.
     pub victims_max: u32,
     /// How long ranks stayed vacant.
     pub grace_seconds: u32,
@@ -159,11 +159,11 @@ pub struct Row {
     pub healed: u64,
     /// The first seed that did not heal, or whose broadcasts did not come exactly once to all.
     pub first_failing_seed: Option<u64>,
-    /// The defect of that seed at the end, or the result of its broadcasts.
+    /// The defect of the first failing seed at the end, or the result of its broadcasts.
     pub defect: Option<String>,
     /// The greatest depth D of a tree before the fault.
     pub depth_max: u32,
-    /// ⌈log2 N⌉ of the largest cluster.
+    /// ⌈log2 N⌉ of the most nodes that a seed may have.
     pub levels_max: u32,
     /// The cost until ring, tree and fingers of the living nodes stood.
     pub relinked: Stage,
@@ -188,7 +188,7 @@ pub struct Row {
 /// The cost of one stage of healing, over all seeds that completed it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Stage {
-    /// The median in virtual seconds.
+    /// The median time from the fault to this stage, in virtual seconds.
     pub seconds_p50: Option<f64>,
     /// The slowest of the best 99 in 100 seeds.
     pub seconds_p99: Option<f64>,
@@ -196,7 +196,8 @@ pub struct Stage {
     pub seconds_max: Option<f64>,
     /// The slowest seed, in beats, rounded up.
     pub rounds_max: Option<u64>,
-    /// The most survivors of a seed that had another rank, or a rank of another epoch, than before.
+    /// The most nodes of a seed that had another rank, or a rank of another epoch, than before the
+    /// fault.
     pub ranks_moved_max: Option<u64>,
     /// The median number of links that were dialled.
     pub dialled_p50: Option<u64>,

@@ -227,7 +227,7 @@ impl Play<'_> {
         self.tell("refused", What::Refused { line, reason })
     }
 
-    /// Report the nodes that have ended.
+    /// Report the nodes that have ended. Fails if none is left.
     fn look(&mut self) -> Result<(), Failure> {
         let live: Vec<String> = self.cluster.live().map(|it| it.name.clone()).collect();
         for name in std::mem::replace(&mut self.live, live.clone()) {

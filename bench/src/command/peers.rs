@@ -6,11 +6,11 @@
 //!   ours    a cluster, broadcasts with receipts, to a listener on each node
 //! ```
 //!
-//! All nodes of a system are in this process, with the same transport settings. Each core has a
-//! runtime with one thread, and the nodes are shared out among these. Messages are sent from a
-//! thread of their own. The systems take turns with each workload, in reverse order in every other
-//! repeat. A ratio compares neighbours in time, so a change of the machine's speed affects both
-//! alike.
+//! Without `--processes`, all nodes of a system are in this process, with the same transport
+//! settings. Each core has a runtime with one thread, and the nodes are shared out among these.
+//! Messages are sent from a thread of their own. The systems take turns with each workload, in
+//! reverse order in every other repeat. A ratio compares neighbours in time, so a change of the
+//! machine's speed affects both alike.
 
 mod arrivals;
 mod bare;
@@ -85,8 +85,8 @@ pub struct Peers {
     /// The sizes of the messages, such as 1KiB, 64KiB or 1MiB, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1KiB,64KiB,1MiB")]
     pub workload: Vec<Workload>,
-    /// Also send a file of this number of MiB to all nodes, in pieces of 256 KiB: once as messages,
-    /// and with Binomesh also as a push that is checked and forgotten, and as a push to disk.
+    /// Also send a file of this number of MiB to all nodes: once as messages of 256 KiB, and with
+    /// Binomesh also as a push that is checked and forgotten, and as a push to disk.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub file_mib: Option<u32>,
     /// The volume of all deliveries in a measurement of throughput, in MiB, with at most 2,000,000

@@ -5,8 +5,9 @@
 //!   form ─ burst ─ quiet ─ burst ─ quiet ─ … ─ end of all faults
 //! ```
 //!
-//! Each burst has a theme, so that faults of a kind meet each other, and some churn. All random
-//! numbers are drawn here, and none during the run.
+//! Each burst has a theme, so that faults of a kind meet each other, and some churn, unless it is
+//! one long partition. All faults, messages and calls are drawn here. The run itself draws only
+//! from seeds that stand in the scenario.
 
 mod operations;
 mod script;
@@ -21,11 +22,12 @@ use super::scenario::{Profile, Scenario};
 use crate::command::converge::Sizes;
 use script::Script;
 
-/// The time for the nodes to form before the first burst.
+/// The time for the nodes to form before the first burst; in a short scenario less.
 const FORMING_MS: u64 = 4_000;
 /// The time that healing, the last receipts and the final silence take in most runs.
 const TAIL_MS: u64 = 90_000;
-/// The longest burst.
+/// The longest burst. The only burst of a scenario, and a partition that is judged, may last
+/// longer.
 const BURST_MS: u64 = 40_000;
 /// How many messages are sent per minute of a burst, and per minute of quiet.
 const BURST_RATE: u64 = 130;
@@ -33,10 +35,11 @@ const QUIET_RATE: u64 = 34;
 /// The first life of every process. Smaller numbers are left for processes that lose their memory.
 pub const FIRST_BOOT: u64 = 1_000;
 
-/// The seed of the sizes, which are drawn apart from everything else.
+/// This number xor the seed of a scenario is the seed of its size, which is drawn apart from
+/// everything else.
 const OF_SIZES: u64 = 0x5129_e50f_0a77_c1d3;
 
-/// The bounds of all scenarios of a run.
+/// The bounds of one scenario.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// How many nodes are deployed.
@@ -45,14 +48,14 @@ pub struct Bounds {
     pub least_ms: u64,
     /// The greatest loss per million messages.
     pub loss_per_million: u32,
-    /// The longest healing.
+    /// The longest healing that is allowed.
     pub heal_ms: u64,
 }
 
 /// The theme of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
-    /// Processes are killed and started.
+    /// Processes are killed, started and paused, join and leave.
     Churn,
     /// Links are lossy, slow, narrow or cut.
     Links,
@@ -60,7 +63,7 @@ enum Theme {
     Partition,
     /// State is corrupted, and garbage travels.
     Corruption,
-    /// A process lies, or speaks a newer version.
+    /// Processes lie, or speak a newer version.
     Lies,
     /// Many visitors come and go at once.
     Visits,
@@ -68,8 +71,9 @@ enum Theme {
     All,
 }
 
-/// The number of nodes for this seed. Small sizes are drawn more often, since each of few members
-/// stands for more. The rest of a scenario does not depend on whether the size is drawn or given.
+/// The number of nodes for this seed. Small sizes are drawn more often, since each member of a
+/// small world has a greater share in all that happens. The rest of a scenario does not depend on
+/// whether the size is drawn or given.
 pub fn size(seed: u64, sizes: Sizes) -> u32 {
     let (first, count) = (sizes.first(), sizes.last() - sizes.first() + 1);
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ OF_SIZES);
@@ -127,7 +131,8 @@ pub fn scenario(seed: u64, bounds: Bounds) -> Scenario {
     }
 }
 
-/// Add bursts, each followed by as much quiet as healing may take.
+/// Add bursts. If there are several, each is followed by at least as much quiet as healing may
+/// take. A partition that is judged lasts into this quiet.
 fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
     let slot_ms = BURST_MS + script.bounds.heal_ms + 5_000;
     let count = (faulty_ms / slot_ms).max(1);
@@ -161,7 +166,8 @@ fn bursts(script: &mut Script<'_>, faulty_ms: u64) {
 /// leaves and a partition that is judged, which may last longer.
 fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
     if theme == Theme::Partition {
-        // A partition is alone in its burst, and long enough for its parts to be judged.
+        // In a burst of this theme a partition is alone, and long enough for its parts to be
+        // judged.
         let length = (end - start).max(script.bounds.heal_ms + 1_000);
         return script.partition(start, length);
     }
@@ -173,7 +179,7 @@ fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
     times.sort_unstable();
     let is_first = script.faults.len() < 2;
     if is_first {
-        // The first four faults of a run are of four kinds.
+        // The first four faults of a run without drift are of four kinds.
         let mut times = times.drain(..4.min(times.len()));
         let mut at = || times.next().unwrap_or(start);
         script.crash(at());
@@ -182,7 +188,7 @@ fn burst(script: &mut Script<'_>, theme: Theme, start: u64, end: u64) {
         script.pause(at());
     }
     if matches!(theme, Theme::Lies | Theme::All) {
-        // One node in twenty lies.
+        // About one node in twenty lies, and at least one.
         for _ in 0..(script.bounds.nodes / 20).max(1) {
             script.lie(start, end - start);
         }

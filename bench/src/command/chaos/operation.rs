@@ -25,7 +25,8 @@ pub struct Operation {
     /// The length in bytes of each member's value. With scatter and all-to-all, where a value has a
     /// part for each member, the length of one part.
     pub bytes: u32,
-    /// The callers. A caller whose node is not up does not call.
+    /// The callers. A caller does not call if its node is then down, paused or leaving, or if the
+    /// faults of the scenario have ended by then.
     pub callers: Vec<Caller>,
 }
 
@@ -55,7 +56,7 @@ impl Operation {
         }
     }
 
-    /// A value that fits the verb, different for each seed.
+    /// A value that fits the verb, drawn from this seed.
     pub fn value(&self, seed: u64) -> Bytes {
         let mut noise = Noise::new(seed);
         match &self.verb {

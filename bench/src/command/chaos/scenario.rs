@@ -1,8 +1,8 @@
 //! A chaos run as data: the deployment, the faults, the messages and the operations, each with its
 //! time.
 //!
-//! The text form is JSON with one fault or message per line. A person can read a short one, and a
-//! tool can replay it.
+//! The text form is JSON with one fault, message or operation per line. A person can read a short
+//! one, and a tool can replay it.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
@@ -25,7 +25,8 @@ use super::operation::Operation;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The seed of the network, of the nodes' jitter and of their contacts.
+    /// The seed of the network, of the nodes' parents, contacts and jitter, and of the values in
+    /// calls.
     pub seed: u64,
     /// How many nodes are deployed. They are called 0, 1, …
     pub nodes: u32,
@@ -39,21 +40,22 @@ pub struct Scenario {
     /// How long a dead member's rank stays vacant.
     #[serde(default = "half_a_minute")]
     pub grace_ms: u64,
-    /// The most children of a node, unless the shape needs more.
+    /// The most children of a node; in a flat tree at least the number of nodes.
     pub max_children: u16,
     /// Whether the relays have little room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tight: bool,
     /// The conditions of the network without faults.
     pub network: Conditions,
-    /// The time at which faults without an end are ended.
+    /// The time at which all lasting faults are ended. Faults, messages and calls from then on are
+    /// left out.
     pub faulty_ms: u64,
     /// The shortest life of the world.
     pub least_ms: u64,
     /// The longest healing that is allowed.
     pub heal_ms: u64,
-    /// Whether all dead nodes are started again when the faults end. Else only as many are as the
-    /// living ones need to find each other.
+    /// Whether all deployed nodes that are dead are started again when the faults end. Otherwise
+    /// only as many are started as the living nodes need to find each other.
     pub all_return: bool,
     /// The faults to apply.
     pub faults: Vec<Timed<Fault>>,
@@ -78,7 +80,8 @@ pub struct Timed<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Post {
-    /// The node that publishes it. If it is not up or has no place, the message is left out.
+    /// The node that publishes it. If this node is down, paused or leaving, or has no place, the
+    /// message is left out.
     pub from: Id,
     /// The receivers; all members if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,7 +89,7 @@ pub struct Post {
     /// The strategy for a message to all members.
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
-    /// The length of the payload.
+    /// The length of the payload in bytes; a payload of less than 20 bytes is made that long.
     #[serde(default = "short", skip_serializing_if = "is_short")]
     pub bytes: u32,
     /// The deadline of the receipt, if there is one.
@@ -119,7 +122,8 @@ impl Profile {
 /// A scenario that was read from a file.
 pub type Given = (PathBuf, Scenario);
 
-/// The scenarios of these files and folders, in the order of their names.
+/// The scenarios of these files and folders, in the order given. The files of a folder are those
+/// that end in `.json`, in the order of their names.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
     let mut given = Vec::new();
     for path in paths {
@@ -180,7 +184,7 @@ impl<T> Timed<T> {
 }
 
 impl Scenario {
-    /// The most nodes that are there at once: deployed ones, joining ones and visitors.
+    /// The most nodes that can be there at once: deployed ones, joining ones and visitors.
     pub fn crowd(&self) -> u64 {
         let visit = |timed: &Timed<Fault>| match timed.what {
             Fault::Visit { count, ms, .. } => Some((timed.at_ms, timed.at_ms + ms, count)),

@@ -1,7 +1,8 @@
-//! The shortest scenario that still breaks the same promise.
+//! The search for a shorter scenario that still breaks the same promise.
 //!
-//! Steps carry everything they need, so any of them can be left out. Larger pieces are tried first:
-//! all messages, halves, quarters, single steps, then nodes.
+//! Messages, operations and faults carry everything they need, so any of them can be left out.
+//! First the end of the scenario is left out, then of each list the largest pieces first: all,
+//! halves, quarters, down to single entries. Nodes are left out last.
 
 use binomesh_overlay::Planted;
 
@@ -20,7 +21,7 @@ pub fn shrink(scenario: &Scenario, kind: &str, planted: Planted) -> Scenario {
         planted,
         tries: 0,
     };
-    // After the first round, the second one may be able to leave out more.
+    // A second pass may be able to leave out more than the first.
     for _ in 0..2 {
         search.without_end();
         search.without_messages();
@@ -39,7 +40,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Take `shorter` as the best scenario if it still breaks the promise.
+    /// Play `shorter`, and take it as the best scenario if it still breaks the promise. Returns
+    /// whether it was taken. It is not played if it equals the best scenario, or if no tries are
+    /// left.
     fn attempt(&mut self, shorter: Scenario) -> bool {
         if shorter == self.best || self.tries >= TRIES {
             return false;

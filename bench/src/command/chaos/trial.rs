@@ -31,15 +31,16 @@ use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
 use watch::Watch;
 
-/// The number of seed addresses that each node knows: the smallest sensible one.
+/// The number of seed addresses that are drawn for each node, one perhaps twice: the smallest
+/// sensible number. In a clique each node knows all addresses.
 const SEEDS: usize = 3;
 /// The time between two looks at the world.
 const GLANCE: Duration = Duration::from_millis(100);
 /// The time between two checks of the bounds of all lists.
 const WEIGHING: Duration = Duration::from_secs(1);
-/// How long the last false message of a fault, a lie for example, has an effect. Its receiver's
-/// tables keep it until the sender repeats everything in full: at most 12 beats later, 7.6 s by the
-/// slowest clock. The root then waits up to 2 s before it gives the members new ranks.
+/// How long the last false message of a fault, a lie for example, may have an effect. Its
+/// receiver's tables keep it until the sender repeats everything in full: at most 12 beats later,
+/// 7.6 s by the slowest clock. The root then waits up to 2 s before it gives the members new ranks.
 const WORDS_STAND: Duration = Duration::from_secs(11);
 /// How long after the last receipt everything must have come to rest, and how long the silence is
 /// checked at least.
@@ -51,7 +52,7 @@ const STORM: u64 = 2_000;
 /// How many messages are allowed in answer to one forged message: a Lead to each child, and the
 /// answers. All forged messages of a paused node arrive in one instant.
 const ANSWERS: u64 = 10;
-/// How many messages are sent after the last fault, each by another node.
+/// The most messages that are published after the last fault, each by another node.
 const LAST_MESSAGES: usize = 8;
 
 /// The result of one scenario.
@@ -73,13 +74,14 @@ pub struct Outcome {
     pub broadcasts: u64,
     /// Deliveries, counted at the receivers.
     pub deliveries: u64,
-    /// Members that stayed up and were given up because their names were not known.
+    /// The number of members that stayed up and were given up because their names were not known.
     pub unnamed: u64,
     /// The number of calls of collective operations.
     pub calls: u64,
     /// Callers that heard of an agreed outcome.
     pub agreed: u64,
-    /// The times from the end of the last fault of each burst to the exact graph.
+    /// The duration of each healing that was seen: from the end of the last fault so far to the
+    /// exact graph.
     pub healed: Vec<Duration>,
     /// How long the world lived.
     pub lived: Duration,
@@ -156,12 +158,12 @@ struct Trial<'a> {
     kinds: BTreeSet<&'static str>,
     published: u64,
     broadcasts: u64,
-    /// The number of the next caller.
+    /// The number of calls so far, and so of the last call.
     next_call: u64,
-    /// The number of reports so far, without verdicts that expire: these follow a minute after the
-    /// report of the verdict itself.
+    /// The number of reports since the count was last set to 0. The report that a verdict expires
+    /// does not count: it follows a minute after the report of the verdict itself.
     told: usize,
-    /// The first report since reports were counted.
+    /// The first report that `told` counts.
     first_told: String,
     /// The present second for the storm check, and the number of messages before it.
     second: (Duration, u64),
@@ -237,7 +239,7 @@ impl<'a> Trial<'a> {
         adjust(self.scenario, self.planted, config);
     }
 
-    /// Apply faults and send messages at their times, until the faults end.
+    /// Apply faults, publish messages and make calls at their times, until the faults end.
     fn disturb(&mut self) {
         let scenario = self.scenario;
         let (mut faults, mut messages) = (scenario.faults.iter(), scenario.messages.iter());
@@ -311,8 +313,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// End the faults. All dead nodes are started again, or only as many as the living ones need to
-    /// find each other.
+    /// End the faults. Deployed nodes that are dead are started again: all of them, or only as many
+    /// as the living nodes need to find each other.
     fn calm(&mut self) {
         self.world.calm();
         let now = self.world.now();
@@ -332,7 +334,8 @@ impl<'a> Trial<'a> {
         self.watch.on_calm(&self.world, now);
     }
 
-    /// Wait for the exact graph. Returns false if it does not come.
+    /// Wait for the exact graph. Returns false if it does not come in time, or if the run has ended
+    /// before.
     fn heal(&mut self) -> bool {
         let end = self.watch.since() + self.scenario.heal_limit() + GLANCE;
         while !self.watch.is_healed() && self.world.now() < end && !self.has_ended() {
@@ -341,7 +344,8 @@ impl<'a> Trial<'a> {
         self.watch.is_healed() && !self.has_ended()
     }
 
-    /// Wait for the remaining receipts, and for silence.
+    /// Publish the last messages and make the last calls. Then wait for the remaining receipts, and
+    /// for silence.
     fn conclude(&mut self) {
         let up: Vec<Id> = self.world.peers().map(|(id, _)| id).collect();
         for from in up.into_iter().take(LAST_MESSAGES) {
@@ -524,7 +528,7 @@ impl<'a> Trial<'a> {
         self.watch.has_ended() || self.violations.iter().any(storm)
     }
 
-    /// Whether far more messages are sent than any work needs. Time does not go on then.
+    /// Whether far more messages are sent than any work needs. The world does not go on then.
     fn is_storm(&self) -> bool {
         self.world.sent() - self.second.1 > self.storm
     }
@@ -640,7 +644,7 @@ impl<'a> Trial<'a> {
         self.observe();
     }
 
-    /// A payload that no other message of the run has.
+    /// A payload that differs for each node and each time of publication.
     fn payload(&self, post: &Post) -> Bytes {
         let mut bytes = self.world.now().as_nanos().to_le_bytes().to_vec();
         bytes.extend(post.from.to_le_bytes());

@@ -14,7 +14,7 @@ const STATES: u64 = 2_000_000;
 struct Plan {
     name: &'static str,
     setting: Setting,
-    /// Whether it takes long, so that it is searched only if collectives are requested.
+    /// Whether the search takes long, so that it is only made if collectives are requested.
     is_large: bool,
 }
 

@@ -12,8 +12,8 @@ use crate::record::{self, Stopwatch};
 const STATES: u64 = 200_000;
 
 impl Check {
-    /// Search all graphs and print a row for each size. Returns whether all results are as
-    /// expected.
+    /// Search all graphs, and print a row for each size and number of faults. Returns whether all
+    /// results are as expected.
     pub(super) fn graphs(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let sizes =

@@ -13,7 +13,7 @@ use crate::checker::search::{Judged, search};
 use crate::command::Failure;
 use crate::record::{self, Stopwatch};
 
-/// The number of nodes: a full binary tree of three levels.
+/// The number of nodes in worlds in which some post: a full binary tree of three levels.
 const NODES: u32 = 7;
 /// The number of nodes in worlds in which all broadcast.
 const ALL: u32 = 4;
@@ -51,7 +51,7 @@ struct Plan {
     name: &'static str,
     world: Relays,
     must_deadlock: bool,
-    /// Whether it takes long, so that it is searched only if relays are requested.
+    /// Whether the search takes long, so that it is only made if relays are requested.
     is_large: bool,
 }
 
@@ -74,7 +74,8 @@ impl Plan {
 }
 
 impl Check {
-    /// Search all worlds and print their rows. Returns whether all results are as expected.
+    /// Search all worlds, walk the seeded schedules, and print the rows. Returns whether all
+    /// results are as expected, and every handler ran.
     pub(super) fn relays(&self) -> Result<bool, Failure> {
         let mut is_good = true;
         let mut unreached: Vec<&'static str> = HANDLERS.to_vec();

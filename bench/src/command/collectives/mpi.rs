@@ -1,4 +1,5 @@
-//! The same operations by Open MPI over TCP: a program of a few lines, compiled and run here.
+//! A barrier and an all-reduce by Open MPI over TCP: a program of a few lines, compiled and run
+//! here.
 
 use std::fs;
 use std::process::Command;

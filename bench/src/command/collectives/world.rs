@@ -1,4 +1,4 @@
-//! The same operations among whole peers in virtual time: their messages and their duration.
+//! A barrier and an all-gather among whole peers in virtual time: messages, bytes and duration.
 
 use std::time::Duration;
 

@@ -22,7 +22,8 @@ pub enum ProcedureName {
 }
 
 /// The results of many runs of one size. The rounds of a stage count from the end of the stage
-/// before. Means are over the runs that completed the stage.
+/// before. Their means are over the runs that completed the stage. The means of the random linking,
+/// of cycles and of messages are over all runs.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CliqueRow {
     bootstrap: &'static str,
@@ -99,7 +100,8 @@ impl Converge {
 }
 
 impl CliqueRow {
-    /// Whether every run of a procedure that promises it was exact.
+    /// Whether every run was exact. The procedure as written does not promise that, so its rows are
+    /// always good.
     pub(super) fn is_good(&self) -> bool {
         self.procedure == ProcedureName::AsWritten || self.exact_count == self.seeds
     }

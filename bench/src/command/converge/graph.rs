@@ -16,7 +16,7 @@ use crate::command::Failure;
 use crate::parallel;
 use crate::record::{self, Stopwatch};
 
-/// Who becomes the root in a graph.
+/// The node that becomes the root in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum RootName {
@@ -38,8 +38,8 @@ pub(super) struct GraphRow {
     first_seed: u64,
     edges_mean: Option<f64>,
     diameter_max: Option<u32>,
-    /// How many runs have the breadth-first tree from a node of highest degree, and the ring and
-    /// fingers of the binomial graph.
+    /// How many runs have the breadth-first tree from the right root, of highest degree or drawn,
+    /// and the ring and fingers of the binomial graph.
     exact_count: u64,
     one_ring_count: u64,
     claim_rounds_mean: Option<f64>,
@@ -197,7 +197,7 @@ impl GraphRow {
 }
 
 /// The rounds of a stage, from the end of the stage before. If lists are one-way, a stage may end
-/// before that.
+/// before the stage before it, and then has 0 rounds.
 const fn between(before: Option<u64>, end: Option<u64>) -> Option<u64> {
     match (before, end) {
         (Some(before), Some(end)) => Some(end.saturating_sub(before)),
@@ -206,8 +206,8 @@ const fn between(before: Option<u64>, end: Option<u64>) -> Option<u64> {
 }
 
 /// The parents of a tree in which nodes are numbered by a breadth-first walk, each after its
-/// parent. A node without a way to the root is put below it, so that the tree is whole; such a run
-/// is not exact.
+/// parent. Further nodes without a parent are put below the root, so that the tree is whole; such a
+/// run is not exact.
 fn in_breadth(parents: &[Option<usize>]) -> Vec<u32> {
     let mut children = vec![Vec::new(); parents.len()];
     for (node, parent) in parents.iter().enumerate() {
@@ -230,7 +230,8 @@ fn in_breadth(parents: &[Option<usize>]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Node 1 lists no node. Its only acquaintance believes that it has heard from all nodes.
+    /// Node 1 lists no node, so it takes the root, node 0, for its only neighbour, and tells the
+    /// root too early that all nodes have heard of the root.
     #[test]
     fn a_root_that_begins_before_all_have_heard_of_it_is_judged_and_is_not_exact() {
         let lists = [&[1][..], &[], &[1], &[2], &[3]].map(<[u32]>::to_vec);

@@ -1,4 +1,5 @@
-//! `converge --single-faults`: every single fault of a quiet legitimate system.
+//! `converge --single-faults`: the single faults that [`Quiet::faults`] lists, in a quiet
+//! legitimate system.
 
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use crate::arena::tree::{Tree, TreeShape};
 use crate::record::Stopwatch;
 use crate::{parallel, record};
 
-/// The results for all single faults.
+/// The results for all faults that were applied to one system.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct SingleFaultsRow {
     shape: TreeShape,
@@ -26,8 +27,8 @@ pub(super) struct SingleFaultsRow {
 }
 
 impl Converge {
-    /// Apply every single fault of one size. `None` if the graph does not stand after a clean
-    /// start.
+    /// Apply each fault that [`Quiet::faults`] lists, one at a time, to a system of this many
+    /// nodes. `None` if the graph does not stand after a clean start.
     pub(super) fn single_faults(&self, nodes: usize) -> Option<SingleFaultsRow> {
         let watch = Stopwatch::start();
         let limits: BackoffLimits = self.limits();

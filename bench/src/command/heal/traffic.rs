@@ -57,7 +57,7 @@ impl Traffic {
         }
     }
 
-    /// Send the broadcasts that are due, and note deliveries.
+    /// Send a broadcast if one is due, and note deliveries.
     pub(super) fn pass(&mut self, world: &mut World) {
         if self.left > 0 && world.now() >= self.next {
             self.send(world);
@@ -80,8 +80,8 @@ impl Traffic {
         self.left == 0 && now >= self.next + LAST
     }
 
-    /// Send a broadcast from a random node that has a placement. If none has one or the node does
-    /// not accept it, try later.
+    /// Send a broadcast from a random node that has a placement. If no node has one, or the node
+    /// does not accept the broadcast, another try follows a period later.
     fn send(&mut self, world: &mut World) {
         let peers = world.peers();
         let placed = peers.filter(|(_, peer)| peer.relay().placement().is_some());
@@ -106,8 +106,8 @@ impl Traffic {
         }
     }
 
-    /// Compare the deliveries with the nodes that live now. A broadcast that was not sent is
-    /// lacking at all of them.
+    /// Compare the deliveries with the nodes that live now. A broadcast that was not sent counts as
+    /// lacking at all these nodes.
     pub(super) fn judge(&self, world: &World) -> Delivered {
         let living: Vec<(Id, u64)> = world.peers().map(|(id, _)| (id, world.boot(id))).collect();
         let mut lacking = u64::from(self.left) * living.len() as u64;

@@ -51,7 +51,7 @@ pub(super) struct Outcome {
     pub(super) exact: Option<Healed>,
     /// The result of the broadcasts.
     pub(super) delivered: Delivered,
-    /// The defect when the seed was given up.
+    /// The defect at the end; if there is none, the result of the broadcasts, unless that is good.
     pub(super) defect: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Outcome {
 pub(super) struct Healed {
     /// The virtual time since the fault.
     pub(super) after: Duration,
-    /// How many survivors have another placement than before.
+    /// How many nodes have another placement than before the fault.
     pub(super) ranks_moved: u64,
     /// How many links were dialled since the fault.
     pub(super) dialled: u64,
@@ -174,7 +174,8 @@ struct Watched {
     defect: Option<Defect>,
 }
 
-/// Watch until the exact graph has stood for long enough, or for at most `limit`.
+/// Watch until the exact graph has stood for long enough and the traffic is over, but for at most
+/// `limit`.
 fn watch(world: &mut World, limit: Duration, traffic: &mut Traffic) -> Watched {
     let end = world.now() + limit;
     let (mut relinked, mut exact) = (Stood::default(), Stood::default());

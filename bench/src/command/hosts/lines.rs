@@ -5,7 +5,8 @@ use std::io::{BufRead, Read};
 
 use tokio::sync::mpsc;
 
-/// The longest line, in bytes. A longer one is cut and marked, and the mark is in no valid step.
+/// The longest line of standard input, in bytes. A longer one is cut and marked, and the mark is in
+/// no valid step.
 const LINE_MAX: u64 = 256;
 /// The most lines of standard input that wait for their turn. Further lines stay in the pipe.
 const QUEUE: usize = 16;
@@ -80,7 +81,7 @@ mod tests {
     async fn given_lines_come_first_and_empty_ones_not_at_all() {
         let (sender, read) = mpsc::channel(QUEUE);
         let most = LINE_MAX as usize;
-        // Neither its beginning nor its end is a valid step.
+        // Its beginning and its end are valid steps by themselves, but must not count as steps.
         let long = format!("cut 3{}cut 4", " ".repeat(2 * most));
         let input = format!("one\n\n  two  \n{long}\nlast");
         std::thread::spawn(move || forward(input.as_bytes(), &sender));

@@ -9,8 +9,8 @@ use tokio::process::{Child, ChildStdin, Command};
 
 use crate::command::{Failure, Finding};
 
-/// Busy processes that this one started. They end with this value and with this process, as each
-/// watches its standard input.
+/// Busy processes that this process has started. They end when this value is dropped, and when this
+/// process ends, as each watches its standard input.
 #[derive(Debug)]
 pub struct Busy(Vec<(Child, Option<ChildStdin>)>);
 
@@ -39,7 +39,7 @@ impl Busy {
     }
 }
 
-/// Be such a busy process.
+/// Keep one core busy until standard input closes.
 pub fn run() -> Result<Finding, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = is_over.clone();

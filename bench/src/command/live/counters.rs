@@ -66,7 +66,8 @@ pub fn growth_by_kind(
     kinds.map(|kind| (kind.to_owned(), grown(kind))).collect()
 }
 
-/// How much a metric grew, summed over nodes.
+/// How much the series of a metric with this label grew, summed over nodes. An empty label takes
+/// all series.
 pub fn growth(before: &[Counters], after: &[Counters], metric: &str, label: &str) -> f64 {
     let pairs = before.iter().zip(after);
     pairs

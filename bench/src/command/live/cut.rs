@@ -22,7 +22,8 @@ use crate::record;
 
 /// How many broadcasts are sent before the cut, to compare with.
 const BEFORE: u32 = 20;
-/// The longest time that the last broadcasts may take.
+/// The deadline of each receipt. After the last receipt, missing deliveries are awaited for this
+/// time, too.
 const LAST: Duration = Duration::from_secs(10);
 /// How long to wait for messages that may come twice.
 const TWICE: Duration = Duration::from_secs(1);
@@ -78,7 +79,7 @@ pub struct Row {
     pub refused: u32,
     /// How many deliveries were due, to other living nodes.
     pub due: usize,
-    /// How many of these deliveries never came.
+    /// How many deliveries that were due never came.
     pub undelivered: usize,
     /// Repeated deliveries of a message, at living nodes.
     pub duplicates: u64,
@@ -90,11 +91,11 @@ pub struct Row {
     pub first_milliseconds: Option<f64>,
     /// The limit of `first_milliseconds`: above it, `ok` is false.
     pub first_milliseconds_limit: f64,
-    /// The median time of the broadcasts after the first one.
+    /// The median time of the broadcasts after the cut, without the first one.
     pub later_milliseconds_p50: Option<f64>,
-    /// The 99th percentile of these times.
+    /// The 99th percentile of the times of the broadcasts after the cut, without the first one.
     pub later_milliseconds_p99: Option<f64>,
-    /// The longest of these times.
+    /// The longest time of a broadcast after the cut, without the first one.
     pub later_milliseconds_max: Option<f64>,
     /// Whether every promise held.
     pub ok: bool,

@@ -61,21 +61,21 @@ pub struct Row {
     pub context: Context,
     /// The minutes for which was counted.
     pub minutes: f64,
-    /// The seconds of rest before that.
+    /// The seconds of rest before the count.
     pub settle_seconds: u64,
-    /// The bytes that a node sent, IP headers included.
+    /// The bytes that a node sent per second, IP headers included, the mean over all nodes.
     pub bytes_per_second_per_node: f64,
-    /// The limit of these bytes.
+    /// The limit of the bytes that a node sends per second.
     pub bytes_per_second_limit: Option<f64>,
     /// IP packets that a node sent per second, the mean over all nodes.
     pub packets_per_second_per_node: f64,
     /// The mean length of a packet, IP header included.
     pub bytes_per_packet: f64,
-    /// Maintenance frames that a node sent.
+    /// Maintenance frames that a node sent per second.
     pub maintenance_frames_per_second_per_node: f64,
-    /// The bytes of the bodies of these frames.
+    /// The bytes of the bodies of the maintenance frames that a node sent per second.
     pub maintenance_bytes_per_second_per_node: f64,
-    /// Messages of the overlay that a node sent, by kind.
+    /// Messages of the overlay that a node sent per second, by kind.
     pub messages_per_second_per_node: BTreeMap<String, f64>,
     /// The mean number of links of a node.
     pub links_per_node: f64,
@@ -87,9 +87,9 @@ pub struct Row {
     pub core_share_limit: Option<f64>,
     /// How many nodes had another epoch, rank or table at the end.
     pub topology_changes: usize,
-    /// How many links came up or went down.
+    /// How many times nodes saw a link come up or go down.
     pub link_changes: u64,
-    /// Whether nothing changed and all limits held.
+    /// Whether no node changed its epoch, rank or tables, and all limits held.
     pub ok: bool,
 }
 

@@ -100,7 +100,7 @@ impl Share {
 /// The times from the kill until a condition held, and continued to hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// No live node has a dead one in its tables.
+    /// Each live node takes each dead one for down, or does not have it in its tables.
     pub avoided_seconds: Option<f64>,
     /// The ring passes exactly the live nodes.
     pub relinked_seconds: Option<f64>,
@@ -122,7 +122,7 @@ pub struct Run {
     pub run: u32,
     /// The names of the killed nodes.
     pub killed_names: Vec<String>,
-    /// Whether the root was among them.
+    /// Whether the root was among the killed nodes.
     pub killed_root: bool,
     /// The times; `null` for a condition that did not hold in time.
     #[serde(flatten)]
@@ -143,23 +143,23 @@ pub struct Summary {
     pub runs: u32,
     /// The median time until dead nodes were avoided.
     pub avoided_seconds_p50: Option<f64>,
-    /// The longest such time; `null` if a run did not get there.
+    /// The longest time until dead nodes were avoided; `null` if a run did not get there.
     pub avoided_seconds_max: Option<f64>,
-    /// The limit of that value.
+    /// The limit of the longest time until dead nodes were avoided.
     pub avoided_seconds_limit: Option<f64>,
     /// The median time until the ring was closed.
     pub relinked_seconds_p50: Option<f64>,
     /// The longest time until the ring was closed.
     pub relinked_seconds_max: Option<f64>,
-    /// The limit of that value.
+    /// The limit of the longest time until the ring was closed.
     pub relinked_seconds_limit: Option<f64>,
     /// The median time until the graph was exact.
     pub graph_seconds_p50: Option<f64>,
     /// The longest time until the graph was exact.
     pub graph_seconds_max: Option<f64>,
-    /// The limit of that value.
+    /// The limit of the longest time until the graph was exact.
     pub graph_seconds_limit: Option<f64>,
-    /// How often each node was asked.
+    /// The time between two questions to a node.
     pub poll_milliseconds: u64,
     /// Whether every condition held in every run, within the limits.
     pub ok: bool,

@@ -43,10 +43,10 @@ pub struct Tallied {
     pub returns_max: u64,
     /// The smallest population that a node counted.
     pub population_min: u32,
-    /// How many pairs of a node and another node, not the victim, that it called down. `null` if
-    /// the nodes keep no list of peers that are down.
+    /// How many pairs there are of a node and a node other than the victim that the first one
+    /// called down. `null` if the nodes keep no list of peers that are down.
     pub false_verdicts: Option<usize>,
-    /// How many answers had another table than the answer before.
+    /// How many answers had another epoch, rank or table than the same node's answer before.
     pub tables_changed: u64,
 }
 

@@ -25,7 +25,8 @@ pub struct Observation {
 pub type Observations = BTreeMap<String, Observation>;
 
 impl Observation {
-    /// Ask a node for its tables and its list of dead peers.
+    /// Ask a node for its tables and the list of the peers that it takes for down. `None` if the
+    /// answer is not understood.
     pub async fn ask(session: &mut Session) -> Result<Option<Self>, ClientError> {
         Ok(Self::understand(&session.get("/v1/topology").await?))
     }
@@ -118,7 +119,8 @@ pub fn is_graph(observations: &Observations) -> bool {
     verify(&reports, expected).is_ok()
 }
 
-/// How many epochs lie between two names of epochs of one root's life.
+/// How many epochs later the second one is, by the names of two epochs. `None` if they are not of
+/// one root's life, or the second one is earlier.
 pub fn epochs_between(before: &str, after: &str) -> Option<u64> {
     let parts = |name: &str| -> Option<(String, u64)> {
         let (rest, _nonce) = name.rsplit_once('-')?;

@@ -23,7 +23,7 @@ use crate::record;
 
 /// The time between two broadcasts of a half.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// How long before the end of the cut a broadcast must have begun to be judged.
+/// A broadcast is judged if it began at least so long before the end of the cut.
 const LAST: Duration = Duration::from_secs(5);
 
 /// Cut the cluster into two halves for some time.
@@ -60,22 +60,22 @@ pub struct Partition {
 /// The result of one half.
 #[derive(Debug, Clone, Serialize)]
 pub struct Half {
-    /// The number of its nodes.
+    /// The number of nodes of the half.
     pub nodes: usize,
     /// The seconds from the cut until the half was an exact graph by itself, and has stayed one.
     pub graph_seconds: Option<f64>,
     /// The number of broadcasts that were judged.
     pub broadcasts: usize,
-    /// How many of these broadcasts their nodes did not accept.
+    /// How many of the judged broadcasts their nodes did not accept.
     pub refused: usize,
-    /// How many of the broadcasts that were not accepted were sent after the half was an exact
-    /// graph.
+    /// How many of the judged broadcasts that were not accepted were sent after the half was an
+    /// exact graph.
     pub refused_as_graph: usize,
     /// How many deliveries of accepted broadcasts were due, to other nodes of this half.
     pub due: usize,
-    /// How many of these deliveries did not come before the end of the cut.
+    /// How many of the deliveries that were due did not come before the end of the cut.
     pub undelivered: usize,
-    /// The longest time from a broadcast until all nodes of the half had it.
+    /// The longest time from a broadcast to a delivery that came before the end of the cut.
     pub delivery_seconds_max: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ pub struct Row {
     pub without_root: Half,
     /// The time from the end of the cut until all nodes were one exact graph.
     pub heal_seconds: Option<f64>,
-    /// The limit of that time.
+    /// The limit of `heal_seconds`.
     pub heal_seconds_limit: f64,
     /// Repeated deliveries of a message.
     pub duplicates: u64,

@@ -1,5 +1,5 @@
-//! `live pause`: a process is stopped for half of the detection timeout, and another one for five
-//! times the timeout.
+//! `live pause`: a process is stopped for half of the detection timeout, and then a process,
+//! perhaps the same, for five times the timeout.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ impl Pause {
         cluster.resume(victim).await.map_err(Failure::run)?;
         let resumed = now();
         let graph = is_graph(view.watch.latest()).then_some(resumed);
-        // All effects of the pause must have ended after twice the timeout.
+        // Effects of the pause may come late, so the watch goes on for at least twice the timeout.
         let linger = detection * 2;
         let graph = view.watch_until(resumed + linger, graph).await;
         let until = resumed + self.setup.timeout();
@@ -206,7 +206,8 @@ impl View {
         since
     }
 
-    /// Watch until the graph of all nodes stands. Returns when that was.
+    /// Watch until the graph of all nodes stands. Returns when that was; `None` if it was not by
+    /// `until`.
     async fn watch_until_graph(&mut self, until: Instant) -> Option<Instant> {
         loop {
             let seen = self.watch.next(until).await?;

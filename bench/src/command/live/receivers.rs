@@ -21,8 +21,8 @@ pub struct Receivers {
 /// The log of deliveries.
 #[derive(Debug, Default)]
 struct Log {
-    /// When a topic's message first came to a node, and how often it came. This run bounds it by
-    /// the number of its messages.
+    /// When a topic's message first came to a node, and how often it came. There are at most as
+    /// many entries as the run has messages and nodes to deliver them to.
     deliveries: BTreeMap<(String, String), (Instant, u32)>,
     missed: u64,
 }
@@ -58,7 +58,7 @@ impl Receivers {
         });
     }
 
-    /// The time at which the message on `topic` came to a node, if it did.
+    /// The time at which the message on `topic` first came to a node, if it did.
     pub fn delivered(&self, topic: &str, node: &str) -> Option<Instant> {
         let key = (topic.to_owned(), node.to_owned());
         lock(&self.log).deliveries.get(&key).map(|(at, _)| *at)

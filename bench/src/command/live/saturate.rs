@@ -67,9 +67,9 @@ pub struct Row {
     /// The events at the nodes.
     #[serde(flatten)]
     pub tallied: Tallied,
-    /// How many links went down.
+    /// How many times nodes saw a link go down.
     pub links_down: u64,
-    /// Whether there were no events.
+    /// Whether there were no events, and the graph was exact at the end.
     pub ok: bool,
 }
 

@@ -31,11 +31,11 @@ pub use row::Row;
 
 /// How many messages are kept for the stopped receiver.
 const KEPT: u32 = 16;
-/// The length of each such message in bytes.
+/// The length of each kept message in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 /// How long a slow receiver runs between two stops. A stop is three times as long.
 const RUNS: Duration = Duration::from_micros(66_667);
-/// How many times the other nodes' metrics are checked for the stalled receiver.
+/// The most times that the other nodes' metrics are checked for the name of the stalled receiver.
 const NAMED_WITHIN: u32 = 50;
 /// The time by which a paused node is taken for down, so that no node waits for it any more.
 const VERDICT: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub struct Stall {
     pub setup: Setup,
 }
 
-/// What the one receiver does.
+/// The disturbance of the one receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -204,7 +204,8 @@ impl Stall {
         Ok(row)
     }
 
-    /// Send all broadcasts and wait for their receipts, while the receiver is stalled.
+    /// Send all broadcasts and wait for their receipts. With [`How::Paused`] the receiver is
+    /// stopped meanwhile, and continued.
     async fn broadcasts(
         &self,
         cluster: &Cluster,
@@ -227,8 +228,8 @@ impl Stall {
                 kept.spawn(keep(origin.clone(), stalled.clone(), self.setup.timeout()));
             }
             if how == How::Paused && number == resume_at {
-                // The receiver stays stalled until its name appears, even if there are few
-                // messages.
+                // The receiver stays stopped until its name appears or the checks for the name are
+                // over, even if there are few messages.
                 sent.is_named = named
                     .join_next()
                     .await
@@ -310,7 +311,7 @@ impl Stall {
     }
 }
 
-/// Whether the metrics of another node name this one as slow, within some seconds.
+/// Whether the metrics of another node name the stalled node as slow, within some seconds.
 async fn is_named(members: Vec<Member>, stalled: Member) -> bool {
     let label = format!("peer=\"{}\"", stalled.name);
     let mut next = now();
@@ -344,8 +345,8 @@ async fn slow_down<T>(cluster: &Cluster, name: &str) -> Result<T, Failure> {
     }
 }
 
-/// Send messages that are kept for the stalled node until it is back. Returns them in the order of
-/// their sequences.
+/// Send messages that are kept for the stalled node until it is back. Returns those that got a
+/// receipt, in the order of their sequences.
 async fn keep(origin: Member, stalled: Member, patience: Duration) -> Vec<(String, Receipt)> {
     let mut asked = JoinSet::new();
     for number in 0..KEPT {

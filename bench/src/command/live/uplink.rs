@@ -26,8 +26,8 @@ use crate::hosts::namespace;
 use crate::hosts::network::{Family, Hosts, Rate};
 use crate::record;
 
-/// The least plausible ratio to the time on one uplink. A token bucket lets its first fill through
-/// at once; a push that is still faster was not limited.
+/// The least plausible ratio of a push's time to the time of the file on one uplink. A token bucket
+/// lets its first fill through at once; a push that is still faster was not limited.
 const LEAST: f64 = 0.9;
 
 /// Send a file to all hosts over slow uplinks.
@@ -105,21 +105,21 @@ pub struct Row {
     pub killed: Option<String>,
     /// How many nodes stored the file.
     pub stored: u32,
-    /// The nodes that did not store it, and the reasons.
+    /// The nodes that did not store the file, and the reasons.
     pub failed: Vec<PushFailure>,
     /// The seconds until all nodes had answered.
     pub seconds: f64,
-    /// The processor time of all nodes during the push.
+    /// The processor time of all nodes but the killed one during the push.
     pub processor_seconds: f64,
     /// The seconds that the file alone takes on one uplink.
     pub one_uplink_seconds: f64,
-    /// The ratio of the push to that time.
+    /// The ratio of the push's time to the time of the file on one uplink.
     pub times: f64,
-    /// The limit of that ratio.
+    /// The limit of `times`.
     pub times_limit: f64,
     /// The seconds that the file took over one bare QUIC link just before.
     pub bare_seconds: Option<f64>,
-    /// The ratio of the push to that time.
+    /// The ratio of the push's time to the time on the bare link.
     pub times_bare: Option<f64>,
     /// Whether every promise held.
     pub ok: bool,
@@ -137,9 +137,9 @@ pub struct Summary {
     pub megabits: u32,
     /// The strategy of the push.
     pub strategy: String,
-    /// How many pushes there were.
+    /// How many pushes had no death.
     pub pushes: usize,
-    /// The median time of a push.
+    /// The median time of a push without a death.
     pub seconds_p50: Option<f64>,
     /// The median ratio to the time on one uplink.
     pub times_p50: Option<f64>,

@@ -13,7 +13,8 @@ use super::setup::now;
 
 /// The longest wait for an answer. A paused node gives none.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The most answers that wait for the observer. While so many wait, no further questions are asked.
+/// The most answers that wait for the observer. While so many wait, a node with news is not asked
+/// again.
 const WAITING: usize = 1024;
 
 /// The news of one node: an answer that differs from the one before.
@@ -23,7 +24,7 @@ pub struct Seen {
     pub name: String,
     /// The time at which the answer came.
     pub at: Instant,
-    /// The answer before that one, if there was one.
+    /// The node's answer before this one, if there was one.
     pub before: Option<Observation>,
 }
 

@@ -1,4 +1,4 @@
-//! Arrivals: messages that all receivers count, and the measurement awaits.
+//! Arrivals: messages that all receivers count together, and that the measurement awaits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) struct Arrivals {
     count: AtomicU64,
     /// The count that the measurement waits for.
     wanted: AtomicU64,
-    /// When that count was reached, in nanoseconds of `clock`; 0 before.
+    /// When the wanted count was reached, in nanoseconds of `clock`; 0 before.
     reached_ns: AtomicU64,
     reached: Notify,
 }

@@ -89,7 +89,7 @@ impl Network {
         &self.arrivals
     }
 
-    /// Queue a message, when there is room.
+    /// Queue a message as soon as there is room.
     pub(super) async fn send(&self, payload: Bytes) -> Result<(), Failure> {
         let sent = self.queue.send(payload).await;
         sent.map_err(|_| Failure::run("the connection to a bare QUIC node has broken"))

@@ -44,7 +44,7 @@ fn failed(output: &Output, log: &Path) -> Failure {
     ))
 }
 
-/// The parts in a folder, in the order of their numbers.
+/// The numbers of instructions of the parts in a folder, in the order of the parts.
 fn read_all(folder: &Path) -> Result<Vec<u64>, Failure> {
     let mut parts = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Failure::run)? {

@@ -110,7 +110,8 @@ impl Network {
         self.publisher.send(&self.nodes[0], payload).await
     }
 
-    /// Wait until every message has its receipt. Fails if a subscriber has missed messages.
+    /// Wait until every message has its receipt. Fails if a broadcast did not reach all nodes, or a
+    /// subscriber has missed messages.
     pub(in crate::command) async fn settle(&mut self) -> Result<(), Failure> {
         self.publisher.settle().await?;
         match self.missed.load(Ordering::Relaxed) {
@@ -135,12 +136,13 @@ impl Network {
 /// A publisher, with its messages that have no receipt yet.
 pub(super) struct Publisher {
     pending: VecDeque<PublishHandle>,
-    /// The most bytes of these messages; one message always fits.
+    /// The most bytes of the messages without a receipt; one message always fits.
     window_bytes: usize,
 }
 
 impl Publisher {
-    /// A publisher without messages, for at most [`WINDOW`] messages or this many bytes.
+    /// A publisher without messages. At most [`WINDOW`] of its messages, and about this many bytes
+    /// of them, may be without a receipt.
     pub(super) const fn new(window_bytes: usize) -> Self {
         Self {
             pending: VecDeque::new(),

@@ -26,7 +26,7 @@ pub(in crate::command) struct CredentialsFolder {
 
 #[derive(Debug)]
 enum Folder {
-    /// A folder that is removed with the process that made it.
+    /// A folder that is removed when this value is dropped.
     Made(tempfile::TempDir),
     /// A folder of another process.
     Given(PathBuf),
@@ -85,7 +85,7 @@ impl CredentialsFolder {
         }
     }
 
-    /// The same for a processor that is many times slower than others.
+    /// The same folder, with limits for a processor that is many times slower than others.
     pub(in crate::command) fn slow(self) -> Self {
         Self {
             is_slow: true,

@@ -13,7 +13,7 @@ use crate::record::{VERSION, quantile};
 pub enum System {
     /// Node 0 has a QUIC connection to every other.
     Star,
-    /// A static binary tree of QUIC connections, in the order of ranks.
+    /// A static binary tree of QUIC connections: node n is below node (n − 1) / 2.
     Tree,
     /// A Binomesh cluster.
     Ours,
@@ -50,11 +50,11 @@ pub(super) enum Figure {
     /// The processor time of the formation per link; for the tree, this is the cost of a handshake.
     FormationCpuMsPerLink,
     /// By how much the process has grown during the formation, per node. Memory that an earlier
-    /// system has freed is used again, so it is exact only for the first system.
+    /// system has freed is used again, so this figure is exact only for the first system.
     RssKibPerNode,
     /// The median time from sending one message until the last node has it.
     LatencyP50Ms,
-    /// The slowest of the best 99 in 100 of these times.
+    /// The slowest of the best 99 in 100 times from sending one message until the last node has it.
     LatencyP99Ms,
     /// Processor time per delivery, one message at a time.
     CpuUsPerSingleDelivery,
@@ -68,8 +68,8 @@ pub(super) enum Figure {
     CpuUsPerDelivery,
     /// Bytes of IP packets per byte of payload delivered.
     WireBytesPerPayloadByte,
-    /// IP packets per delivery; one may hold several datagrams that the kernel would
-    /// segment on a real link.
+    /// IP packets per delivery, back to back; a packet may hold several datagrams, which the kernel
+    /// would separate on a real link.
     PacketsPerDelivery,
     /// The most memory of the whole process, with all nodes.
     PeakRssMib,
@@ -87,7 +87,7 @@ pub(super) enum Figure {
     CountedPacketsPerDelivery,
     /// How often threads of a node's process go to sleep while no message is sent.
     IdleWakeupsPerSecondPerNode,
-    /// The share of a core that a node's process takes then, in percent.
+    /// The share of a core that a node's process takes while no message is sent, in percent.
     IdleCorePercentPerNode,
 }
 
@@ -148,8 +148,8 @@ pub(super) struct Row {
     ratio_to_tree: Option<f64>,
     ratio_min: Option<f64>,
     ratio_max: Option<f64>,
-    /// The quartiles of these ratios: a quarter is not above the first, and a quarter not below the
-    /// second.
+    /// The quartiles of the ratios to the tree: at least a quarter of the ratios are not above the
+    /// first, and at least a quarter not below the second.
     ratio_quartiles: Option<[f64; 2]>,
     /// Whether receivers of ours are subscribers, not listeners.
     queued: bool,

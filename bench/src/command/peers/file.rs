@@ -10,8 +10,9 @@ use super::measure::Network;
 use crate::command::Failure;
 use crate::record::{CpuWatch, Memory, Stopwatch};
 
-/// The length of the messages that a file is cut into: that of a push's pieces. With the strategy
-/// `circulant`, which `auto` takes here from three nodes on, a push has shorter pieces.
+/// The length of the messages that a file is cut into. A push has pieces of this length at two
+/// nodes or above 1,024. Between these numbers `auto` takes the strategy `circulant`, whose pieces
+/// have 64 KiB.
 pub(super) const PIECE: usize = 256 << 10;
 
 /// How a file is sent, and what its receivers do with it.
@@ -90,7 +91,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// The receivers of files at our nodes; none for the other systems.
+/// The receivers of a push at our nodes; none for messages and for the other systems.
 async fn receivers(
     network: &Network,
     home: &CredentialsFolder,

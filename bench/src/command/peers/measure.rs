@@ -18,14 +18,15 @@ use crate::record::{CpuWatch, Memory, Stopwatch, quantile};
 /// How many messages are sent before measuring, so that windows grow and caches warm.
 const WARM_UP: u64 = 20;
 /// The most messages for a measurement of latency. With fewer, the 99th percentile depends on
-/// whether the kernel puts both of the runtime's threads on one core for some milliseconds. A
-/// guess, like those below.
+/// whether the kernel puts two of the runtimes' threads on one core for some milliseconds. A guess,
+/// like the numbers below.
 const SINGLES: u64 = 2000;
 /// The time after which no further single message is sent, if there were [`SINGLES_AT_LEAST`].
 const SINGLES_TAKE: Duration = Duration::from_secs(1);
 /// The fewest messages for a measurement of latency, unless the workload has fewer.
 const SINGLES_AT_LEAST: u64 = 300;
-/// The most deliveries of one measurement.
+/// The most deliveries of one measurement, but at least four messages are sent, and each to all
+/// receivers.
 const DELIVERIES: u64 = 2_000_000;
 
 /// A workload: a size of messages.
@@ -126,8 +127,8 @@ impl Network {
         }
     }
 
-    /// Send one message and wait until `receivers` have it. Returns how long the last of them had
-    /// to wait.
+    /// Send one message, and wait until this many receivers have it and its receipt, if any, has
+    /// come. Returns how long the last receiver had to wait.
     pub(super) async fn send_one(
         &mut self,
         payload: &Bytes,
@@ -141,7 +142,8 @@ impl Network {
         Ok(reached.saturating_sub(sent))
     }
 
-    /// Send this many messages, and wait until each has arrived at all receivers.
+    /// Send this many messages, and wait until each has arrived at all receivers and has its
+    /// receipt, if there are receipts.
     pub(super) async fn send_many(
         &mut self,
         payload: &Bytes,
@@ -156,7 +158,7 @@ impl Network {
         self.settle().await
     }
 
-    /// Wait until every message has its receipt.
+    /// Wait until every message has its receipt; a bare network has no receipts.
     pub(super) async fn settle(&mut self) -> Result<(), Failure> {
         match self {
             Self::Bare(_) => Ok(()),

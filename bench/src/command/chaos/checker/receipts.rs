@@ -13,8 +13,10 @@ use super::{Accepted, Audience, Checker};
 use crate::command::chaos::violation::{Name, Violation};
 
 impl Checker {
-    /// Check that the holder of each rank that is called delivered has delivered; and each named
-    /// peer too, if names are certain.
+    /// Check that a holder of each rank that the receipt of a broadcast calls delivered has
+    /// delivered. A rank that no peer ever held needs one of the peers of `named_alone` instead, a
+    /// different one for each such rank. With `with_names`, and always for a message to some
+    /// members, also check that each peer that is named as reached has delivered.
     pub(super) fn judge_reached(
         &self,
         accepted: &Accepted,
@@ -72,10 +74,11 @@ impl Checker {
         alone.into_iter().filter(has_delivered)
     }
 
-    /// Each liar that has delivered may stand for one member that is gone. In a broadcast that was
-    /// issued by name in a later epoch (docs/relay.md, *Limits*), a liar that was started again
-    /// since may also stand for a member that is there. It had claimed the rank, and takes the copy
-    /// because it has forgotten its place.
+    /// Remove from `wrong` the ranks falsely called delivered that liars explain. Each liar that
+    /// has delivered may stand for one member that was not there all the time. In a broadcast that
+    /// was issued by name in a later epoch (docs/relay.md, *Limits*), a liar that was started again
+    /// since its lie may also stand for a member that was there. This liar had claimed the rank,
+    /// and takes the copy because it has forgotten its place.
     pub(super) fn excuse_liars(
         &self,
         accepted: &Accepted,
@@ -113,7 +116,8 @@ impl Checker {
         });
     }
 
-    /// Check that there is exactly one line per expected member, and that each line is true.
+    /// Check that there is exactly one line per expected member, that no line of a broadcast has a
+    /// wrong name, and that no line calls a member refused that has delivered.
     pub(super) fn judge_lines(
         &self,
         accepted: &Accepted,
@@ -238,10 +242,10 @@ impl Checker {
     }
 
     /// A member that stayed up from the publication to the receipt must be reached. Exceptions: the
-    /// deadline came before; or the member was hard to reach, or had just been started again, and
-    /// is called down. A member that an epoch of the origin left out may be called left, as the
-    /// origin was not connected with it. Returns how many members were given up because their names
-    /// were not learnt.
+    /// deadline came before; the member is called down, and was hard to reach or had just been
+    /// started again; or an epoch of the origin left the member out, as the origin was not
+    /// connected with it. Returns how many members were given up because their names were not
+    /// learnt, which is no violation.
     pub(super) fn judge_reach(
         &self,
         accepted: &Accepted,

@@ -12,12 +12,13 @@ use rand_chacha::ChaCha8Rng;
 use crate::command::chaos::operation::{Caller, Operation};
 use crate::command::chaos::scenario::Timed;
 
-/// The seed of the operations, which are drawn apart from everything else.
+/// This number xor the seed of a scenario is the seed of its operations, which are drawn apart from
+/// everything else.
 const OF_OPERATIONS: u64 = 0x9d2c_5680_ca7a_11ed;
 /// The longest time between two operations.
 const MOST_BETWEEN_MS: u64 = 20_000;
-/// A length in bytes with which the values of a few members no longer travel in the proposal
-/// itself.
+/// The length in bytes of a value that is too long to travel in the proposal itself, even if there
+/// are few members.
 const LONG: u32 = 5_000;
 
 /// The operations of this seed, until this time.
@@ -105,8 +106,8 @@ fn op(rng: &mut ChaCha8Rng) -> Op {
     Op::Numbers(operator, number)
 }
 
-/// All members call, except for one that sometimes never does. One may be late, and one may call
-/// again.
+/// All members call. In half of the operations one member differs: it is late, never calls, or
+/// calls again.
 fn callers(members: &[Id], rng: &mut ChaCha8Rng) -> Vec<Caller> {
     let spread_ms = [1, 50, 500, 3_000].choose(rng).copied().unwrap_or(1);
     let time_ms = rng.random_range(500..=15_000);

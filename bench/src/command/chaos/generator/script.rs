@@ -12,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use super::Bounds;
 use crate::command::chaos::scenario::{Post, Timed};
 
-/// Lies against which a promise is not kept yet. A receipt names every member that a census counts.
-/// A round that cannot be surpassed is never answered. A routed part without its transit list
-/// circulates for ever. A false name stays in a roster as long as its epoch. A false finger answers
-/// for others.
+/// Lies against which a promise is not kept yet. The reasons, in the order of the list: A receipt
+/// names every member that a census counts. A round that cannot be surpassed is never answered. A
+/// routed part without its transit list circulates for ever. A false name stays in a roster as long
+/// as its epoch. A false finger answers for others.
 const NOT_DRAWN: [Lie; 5] = [
     Lie::Multitudes,
     Lie::Rounds,
@@ -23,14 +23,14 @@ const NOT_DRAWN: [Lie; 5] = [
     Lie::Rosters,
     Lie::Fingers,
 ];
-/// The first number of a visitor.
+/// The number of the first visitor.
 const FIRST_VISITOR: Id = 100_000;
 
 /// A scenario under construction.
 pub(super) struct Script<'a> {
     pub(super) bounds: Bounds,
     pub(super) rng: &'a mut ChaCha8Rng,
-    /// All nodes so far, without visitors, and until when each of them is not reliable.
+    /// All nodes so far, without visitors, and the time before which each of them sends nothing.
     nodes: BTreeMap<Id, u64>,
     down: BTreeSet<Id>,
     next_visitor: Id,
@@ -70,7 +70,8 @@ impl<'a> Script<'a> {
         (two.next().unwrap_or(0), two.next().unwrap_or(1))
     }
 
-    /// A node that may be killed. Two thirds of the nodes stay up.
+    /// A node that may be killed. `None` if a third of the nodes are down already, or only one is
+    /// up.
     fn victim(&mut self) -> Option<Id> {
         let is_enough = self.down.len() * 3 >= self.nodes.len();
         let standing = self.standing();
@@ -86,7 +87,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Start a dead node again; if none is dead, kill one.
+    /// Start a node again that is down; if none is down, kill one.
     pub(super) fn restart_any(&mut self, at: u64) {
         let down: Vec<Id> = self.down.iter().copied().collect();
         match down.choose(self.rng).copied() {
@@ -185,7 +186,7 @@ impl<'a> Script<'a> {
         self.push(at, Fault::Sever { a, b, ms });
     }
 
-    /// Partition all nodes into two or three groups.
+    /// Divide all nodes at random into two or three groups, of which some may be empty.
     pub(super) fn partition(&mut self, at: u64, ms: u64) {
         let count = self.rng.random_range(2..=3);
         let mut groups = vec![Vec::new(); count];
@@ -236,7 +237,7 @@ impl<'a> Script<'a> {
         self.push(at, narrow);
     }
 
-    /// Set the clocks of all nodes wrong, by at most one in twenty.
+    /// Set the clock of each node that is up wrong, by at most 5%.
     pub(super) fn drift(&mut self, at: u64) {
         for node in self.standing() {
             let per_million = self.rng.random_range(-50_000..=50_000);
@@ -300,8 +301,9 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Add messages between these times. With `by_the_living`, their origins are nodes that are up
-    /// after the faults so far; otherwise all nodes, some of which are dead then.
+    /// Add messages between these times. A node that was restarted or has joined sends nothing
+    /// before 2 s after that. With `by_the_living`, the origins are nodes that are up after all
+    /// faults so far; otherwise all nodes, some of which are dead when they should send.
     pub(super) fn chatter(&mut self, times: Range<u64>, per_minute: u64, by_the_living: bool) {
         let count = times.end.saturating_sub(times.start) * per_minute / 60_000;
         for _ in 0..count {
@@ -333,7 +335,8 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Three quarters of the messages are for all members.
+    /// The receivers of a message: an empty list, which means all members, in three of four cases,
+    /// and otherwise one to three deployed nodes.
     fn receivers(&mut self, from: Id) -> Vec<Id> {
         if self.rng.random_ratio(3, 4) {
             return Vec::new();
@@ -344,8 +347,8 @@ impl<'a> Script<'a> {
     }
 }
 
-/// The strategy of a message. A third of them go down a sibling tree. One in sixteen each floods,
-/// which is expensive, goes along a chain, or goes as one of several blocks. The strategy follows
+/// The strategy of a message. Of sixteen messages five go down a sibling tree, one floods, which is
+/// expensive, one goes along a chain, and one goes like one of several blocks. The strategy follows
 /// from the time instead of being drawn, so that the scripts of seeds do not change.
 fn strategy_at(at_ms: u64) -> Strategy {
     match at_ms % 16 {

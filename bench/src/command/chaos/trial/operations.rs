@@ -12,15 +12,16 @@ use crate::command::chaos::checker::collectives::Concerned;
 use crate::command::chaos::operation::{Caller, Operation};
 use crate::command::chaos::scenario::Scenario;
 
-/// How long it takes to ask members again that have no outcome.
+/// How long a relay may be busy after the silence, since members that have no outcome of a
+/// collective ask again.
 pub(super) const ASKING: Duration = Duration::from_secs(10);
 /// How long a relay keeps a message that may travel with others.
 const GATHERED: Duration = Duration::from_millis(10);
 /// The name of the operation at the end, and how long its callers wait.
 const LAST: (&str, u64) = ("last", 10_000);
 
-/// The longest way of a message between any two members while there is no disturbance: along a path
-/// of the binomial graph.
+/// The longest time that a message travels between any two members while there is no disturbance,
+/// along a path of the binomial graph.
 pub(super) fn trip(scenario: &Scenario) -> Duration {
     let longest = match scenario.network.latency {
         Latency::Uniform { max_us, .. } | Latency::LongTail { max_us, .. } => max_us,
@@ -70,7 +71,7 @@ impl<'a> Agenda<'a> {
 }
 
 impl Trial<'_> {
-    /// Call at a node that is up.
+    /// Make a call, unless its node is down, paused or leaving.
     pub(super) fn call(&mut self, due: &Due<'_>) {
         let Caller { by, time_ms, .. } = *due.caller;
         if !self.world.is_standing(by) {

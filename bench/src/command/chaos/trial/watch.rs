@@ -1,5 +1,5 @@
-//! Watches whether a disturbed world heals. It looks whenever there has been no disturbance for a
-//! while.
+//! Watches whether a disturbed world heals: looks at the world once the last disturbance has ended,
+//! and at the parts of a long partition while it lasts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use super::super::violation::Violation;
 pub(super) struct Watch {
     /// The time at which the last disturbance ends; [`Duration::MAX`] if one has no end.
     since: Duration,
-    /// Whether the graph was seen to be wrong since that time.
+    /// Whether the graph was seen to be wrong since the last disturbance ended. The forming of the
+    /// world does not count.
     is_wrong: bool,
     is_healed: bool,
     /// The epoch in which the graph was last seen to be exact.
     epoch: Option<Epoch<Id>>,
-    /// Whether the nodes that are up can find each other at all.
+    /// Whether the nodes that are up can find each other at all; `None` if this is not known yet.
     is_connected: Option<bool>,
     /// A partition that lasts long enough for its parts to heal.
     parts: Option<Parts>,
@@ -46,19 +47,20 @@ impl Watch {
         self.is_connected = Some(is_connected(world, |_| true));
     }
 
-    /// The time since which there is no disturbance.
+    /// The time at which the last disturbance ends or has ended.
     pub(super) const fn since(&self) -> Duration {
         self.since
     }
 
-    /// Whether the graph was exact since the last disturbance.
+    /// Whether the graph was seen to be exact since the last disturbance ended.
     pub(super) const fn is_healed(&self) -> bool {
         self.is_healed
     }
 
-    /// Whether the world has healed, is exact in the present epoch, and its members find each
-    /// other. A lie about sizes may have made an epoch in which most ranks are vacant. Passing over
-    /// long rows of vacant ranks is too slow for messages with a deadline.
+    /// Whether the world has healed, was exact when its present epoch was first seen, and does not
+    /// have more vacant ranks than members. A lie about sizes may have made an epoch in which most
+    /// ranks are vacant. Passing over long rows of vacant ranks is too slow for messages with a
+    /// deadline.
     pub(super) fn is_exact(&mut self, world: &World) -> bool {
         let epoch = common_epoch(world);
         if self.is_healed && epoch != self.epoch {
@@ -68,7 +70,7 @@ impl Watch {
         self.is_healed && is_known && !is_mostly_vacant(world)
     }
 
-    /// Whether the world did not heal, and will not.
+    /// Whether the world, or a part of it, did not heal in time.
     pub(super) fn has_ended(&self) -> bool {
         !self.violations.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::record::{self, Stopwatch};
 /// and the failures are counted.
 const RED: u64 = 1_000;
 
-/// A log is told the progress after this many schedules.
+/// If standard error is no terminal, the progress is printed each time after this many schedules.
 const MILESTONE: u64 = 50_000;
 
 /// The result of the schedules of one world.
@@ -34,7 +34,8 @@ struct Row {
     depth: usize,
     /// How often a node said that it has no room.
     busy: u64,
-    /// How often a copy waited until an earlier copy to the same peer was answered.
+    /// How often a copy waited until earlier copies to the same peer were answered, or for its
+    /// turn.
     held_back: u64,
     /// The longest schedule, by the clock of the world.
     virtual_seconds_max: f64,

@@ -28,7 +28,8 @@ impl Folder {
             .arg(dir.path())
             .stdin(Stdio::piped())
             .kill_on_drop(true)
-            // A process group of its own keeps Ctrl-C for this process.
+            // In a process group of its own, the child gets no Ctrl-C, and lives on to remove the
+            // folder.
             .process_group(0)
             .spawn()?;
         Ok(Self { dir, _child: child })

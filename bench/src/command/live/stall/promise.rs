@@ -13,19 +13,21 @@ use crate::command::live::setup::now;
 pub struct Promise {
     /// How many broadcasts the receiver has, by their receipts.
     pub promised: usize,
-    /// How many of these its subscriber neither got nor was told to have missed.
+    /// How many of the promised broadcasts the receiver's subscriber neither got nor was told to
+    /// have missed.
     pub broken: u64,
-    /// How many broadcasts it got although their receipts do not promise them.
+    /// How many broadcasts the subscriber got although their receipts do not say that the receiver
+    /// has them.
     pub beyond: usize,
-    /// How many messages its subscriber was told to have missed.
+    /// How many messages the receiver's subscriber was told to have missed.
     pub missed: u64,
-    /// How many messages it got more than once.
+    /// Repeated deliveries of a message to the receiver's subscriber.
     pub repeated: u64,
-    /// How many kept messages came to it when it was back, by their receipts.
+    /// How many kept messages came to the receiver, by their receipts.
     pub kept_promised: usize,
-    /// How many of these its subscriber got.
+    /// How many kept messages, of those that came by their receipts, the receiver's subscriber got.
     pub kept_delivered: usize,
-    /// Whether these came in order.
+    /// Whether the subscriber got the kept messages in order.
     pub kept_in_order: bool,
 }
 

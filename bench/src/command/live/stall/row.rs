@@ -13,9 +13,9 @@ pub struct Row {
     pub context: Context,
     /// How the receiver was stalled.
     pub how: How,
-    /// Broadcasts that were accepted.
+    /// How many broadcasts got their receipts in time.
     pub broadcasts: u64,
-    /// How many broadcasts were not accepted.
+    /// How many broadcasts were not accepted, or got no receipt in time.
     pub refused: u32,
     /// The length of a broadcast.
     pub message_bytes: usize,
@@ -31,7 +31,7 @@ pub struct Row {
     pub silence_seconds_max: f64,
     /// How many deliveries at the other receivers never came.
     pub lacking: u64,
-    /// How many messages came to one of the other receivers more than once.
+    /// Repeated deliveries of a message at the other receivers.
     pub duplicates: u64,
     /// How many of the lacking messages came to their receiver, but were not read in time by this
     /// command.
