@@ -32,7 +32,7 @@ pub use neighbours::Links;
 pub struct Fanout(u32);
 
 impl Fanout {
-    /// The largest fanout. Beyond it every tree is a star.
+    /// The largest fanout. With it every tree is a star, as with any larger one.
     pub const MAX: u32 = Population::MAX;
     /// The fanout of a binary tree.
     pub const TWO: Self = Self(2);
@@ -207,7 +207,7 @@ impl SiblingTree {
         Some(self.rank(Place { level, offset }))
     }
 
-    /// Whether `rank` is in the subtree of `of`, itself included.
+    /// Whether `rank` is in the subtree of `of`, to which `of` itself belongs.
     pub fn is_in_subtree(&self, rank: Rank, of: Rank) -> bool {
         self.ancestor(rank, self.level(of)) == Some(of)
     }

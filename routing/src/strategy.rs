@@ -1,6 +1,6 @@
 //! Strategies: which member gets which part of a broadcast. Strategies are pure functions, which
-//! know neither peers nor which of them are down. This file has `binomial`, the others have files
-//! of their own. In `binomial`:
+//! know neither peers nor which of them are down. This file has `binomial`, `layout.rs` has
+//! `chain`, and the others have files of their own. In `binomial`:
 //!
 //! ```text
 //!   0 ──▶ 4 ──▶ 6 ──▶ 7        a node at distance a that answers for [a, e)

@@ -26,8 +26,8 @@ fn nth(first: Id, place: u64) -> Id {
     }
 }
 
-/// Each message is delivered once, in order, under its own sequence. The next packet continues
-/// behind the last sequence, and one receipt speaks for all messages of a packet.
+/// Each message is delivered once under its own sequence. The next packet continues behind the last
+/// sequence, and one receipt speaks for all messages of a packet.
 #[test]
 fn each_message_of_a_packet_is_delivered_under_its_own_sequence() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
@@ -97,8 +97,8 @@ fn losses_and_crashes_lose_no_message_of_a_packet() {
     }
 }
 
-/// A member that hands on a packet may lie about its content, and send one of its messages as a
-/// packet of its own. No message comes twice for that reason.
+/// A member that shall hand on a packet of three messages lies: instead of the packet it sends one
+/// forged message, under the sequence of the second. No message comes twice for that reason.
 #[test]
 fn messages_that_a_liar_sends_apart_come_once() {
     let mut network = Network::new(16, 1, Conditions::default(), Config::default());
@@ -128,8 +128,8 @@ fn messages_that_a_liar_sends_apart_come_once() {
     }
 }
 
-/// A copy with fewer messages does not stand for the packet. The origin's own copy takes its
-/// place, and all messages reach the members behind.
+/// A copy with fewer messages does not stand for the packet. The origin's own copy takes the place
+/// of that copy, and all messages reach the members behind.
 #[test]
 fn a_cut_packet_does_not_stand_for_the_whole() {
     let mut network = Network::new(4, 1, Conditions::default(), Config::default());
@@ -202,8 +202,8 @@ fn the_window_counts_messages_and_packets() {
     }
 }
 
-/// Copies beyond a peer's window wait in the relay until earlier copies have arrived. All
-/// messages arrive, and no more bytes are on their way than the window allows.
+/// Copies beyond a peer's window wait in the relay until earlier copies are answered. All messages
+/// arrive, and no more bytes are on their way than the window allows.
 #[test]
 fn a_peers_window_holds_copies_back_and_loses_none() {
     let config = Config {
@@ -215,7 +215,7 @@ fn a_peers_window_holds_copies_back_and_loses_none() {
     let ids: Vec<Id> = (0..40)
         .map(|_| network.publish(origin, 1000).unwrap())
         .collect();
-    // One copy is on its way to each of three fingers, and 39 copies wait for each.
+    // One copy is on its way to each of the three clockwise fingers, and 39 copies wait for each.
     assert_eq!(network.stats(origin).held_back, 3 * 39);
     assert_eq!(network.stats(origin).packets_sent, 3);
     network.run_until_receipts(10_000_000);

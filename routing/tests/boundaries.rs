@@ -1,6 +1,7 @@
 //! Crashes at every boundary between two messages of a broadcast: of each node alone and of
-//! each pair of nodes, by every strategy. The crashed nodes stay away or are started again.
-//! Each survivor gets the broadcast once, no life gets it twice, and the receipt is sound.
+//! each pair of nodes, by every strategy. (A debug build takes a sample of the boundaries.) The
+//! crashed nodes stay away or are started again. Unless the origin crashes, each survivor gets
+//! the broadcast once. No life gets it twice, and the receipt is sound.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ const VERDICTS_US: u64 = 100_000;
 enum Then {
     /// The crashed nodes stay away.
     Gone,
-    /// Each is started again after this time in µs, with a new life at its old rank.
+    /// Each crashed node is started again after this time in µs, with a new life at its old rank.
     BackAfter(u64),
 }
 
@@ -77,7 +78,7 @@ fn crashed_after(
             assert!(victims.contains(&peer), "{context}: {receipt:?}");
         }
         if matches!(then, Then::BackAfter(us) if us > VERDICTS_US) {
-            // No node takes the victim for down any more, and the patience with it is not over.
+            // No node takes a victim for down any more, and no patience with a victim is over.
             assert!(receipt.is_complete(), "{context}: {receipt:?}");
         }
     }

@@ -65,8 +65,8 @@ fn a_dead_member_keeps_its_place_and_all_survivors_get_every_block() {
     }
 }
 
-/// A live member that is spared gets the message and passes it on. A dead member that is spared
-/// delays no receipt, whether its death is known or not.
+/// A live member that is spared gets the message all the same. A dead member that is spared delays
+/// no receipt.
 #[test]
 fn members_that_are_spared_are_not_waited_for() {
     for (seed, strategy) in seeds(20).flat_map(|seed| {
@@ -90,7 +90,8 @@ fn members_that_are_spared_are_not_waited_for() {
     }
 }
 
-/// The other copies wait, and go in the order of their turns when the first ones are answered.
+/// Three copies are on their way at a time. The others wait, and go in the order of their turns as
+/// copies are answered.
 #[test]
 fn a_node_has_few_blocks_on_their_way() {
     let config = Config {
@@ -138,12 +139,12 @@ fn a_node_has_few_blocks_on_their_way() {
             origin.handle(Input::Message { from: to, message });
         }
     }
-    // The last block goes to all members that do not get it from others.
+    // The origin sends the last block to three members, and each other block to one.
     assert_eq!(seen.len() as u32, blocks - 1 + 3);
 }
 
-/// A silent peer holds back its copies, however many blocks other peers answer. The part behind
-/// it is handed to another member as soon as without these blocks.
+/// The copies for a silent peer wait, however many blocks other peers answer. The part of the
+/// silent peer is handed to another member within twice the time that this takes without blocks.
 #[test]
 fn blocks_of_others_do_not_keep_a_silent_peer_waited_for() {
     let without = handed_on_after(false);

@@ -9,7 +9,7 @@ use binomesh_routing::strategy::Strategy;
 use binomesh_routing::{Config, Destination};
 use rand::Rng;
 
-/// A delegate is late, not dead. No receipt falsely says *delivered*, each live node gets each
+/// Some members are late, not dead. No receipt falsely says *delivered*, each node gets each
 /// message once, and each receipt is complete in the end.
 #[test]
 fn a_late_delegate_forges_nothing_and_loses_nothing() {
@@ -146,9 +146,9 @@ fn overload_does_not_multiply_itself() {
     }
 }
 
-/// Overload: every custody is late, and no member is dead. Among 64 members, a message takes at
-/// most 1.2 (N − 1) copies. By sibling tree or chain it takes at most 1.35 (N − 1) if the nodes
-/// know no round-trip time.
+/// All links are slow, and no member is dead. Among 64 members, a message takes at most 1.2 (N − 1)
+/// copies on average. By sibling tree or chain it takes at most 1.35 (N − 1) if the nodes know no
+/// round-trip time.
 #[test]
 fn slowness_does_not_multiply_copies() {
     for (seed, strategy) in slow_networks() {
@@ -170,7 +170,7 @@ fn slowness_does_not_multiply_copies() {
             network.run_until_receipts(60_000_000);
             network.assert_sound();
             let copies = network.packets as f64 / (20.0 * 63.0);
-            // A node knows the round-trip times of its links. Without them a tree of fanout 4
+            // A real node knows the round-trip times of its links. Without them a tree of fanout 4
             // needs the most copies.
             let is_known = is_told || strategy == Strategy::Binomial;
             let most = if is_known { 1.2 } else { 1.35 };
@@ -194,7 +194,7 @@ fn slow_networks() -> impl Iterator<Item = (u64, Strategy)> {
 }
 
 /// The delegate is late, and so is the member that would take its place. No member is sent a
-/// second copy until this one has had the same time.
+/// second copy until that member has had as much time to answer as the delegate.
 #[test]
 fn no_second_copy_is_sent_if_the_substitute_of_a_late_delegate_is_as_late() {
     for seed in seeds(50) {
@@ -270,7 +270,8 @@ fn a_publisher_beyond_the_window_is_refused() {
     assert_eq!(network.receipts.len(), 5);
 }
 
-/// A node that is full refuses; the delegators retry until there is room.
+/// A node that is full refuses a part. The delegator asks that node for itself alone, which it
+/// takes, and hands out the rest of the part itself.
 #[test]
 fn a_full_node_refuses_and_is_served_later() {
     for seed in seeds(100) {

@@ -14,8 +14,8 @@ fn done(errand: Errand<u32>, exceptions: Vec<Exception<u32>>) -> Message<u32> {
     }
 }
 
-/// The member lied, or its state was corrupted, and no new epoch comes. The origin tries it
-/// again after the longest wait between two rounds. The other members have no route to it.
+/// The member lied, or its state was corrupted, and no new epoch comes. The origin tries that
+/// member again after the longest wait between two rounds. The other members have no route to it.
 #[test]
 fn a_member_that_denied_its_rank_is_tried_again_in_the_same_epoch() {
     let mut origin = Single::new(ORIGIN);

@@ -327,7 +327,8 @@ fn a_roster_that_cannot_become_complete_delays_only() {
     assert!(waited > 0);
 }
 
-/// The next life of a process has the same subscribers, so it delivers no message again.
+/// A process that begins its next life in place has the same subscribers as before, so the next
+/// life delivers no message again.
 #[test]
 fn another_life_of_the_same_process_delivers_nothing_again() {
     let me = ORIGIN + 1;
@@ -351,8 +352,8 @@ fn another_life_of_the_same_process_delivers_nothing_again() {
     assert_eq!(delivered(&mut receiver), 1, "another process");
 }
 
-/// An epoch comes back with the same numbering while the next one is kept. The parts that a member
-/// has handed on in it still count, and its answer names no exception.
+/// A member is told of a second epoch, and then of the first one again. The parts that the member
+/// has handed on in the first epoch still count, and the member's answer names no exception.
 #[test]
 fn an_epoch_that_comes_back_keeps_its_duties() {
     let mut member = single::member(8, 4, Config::default());

@@ -12,7 +12,7 @@ use bytes::Bytes;
 const MIB: usize = 1 << 20;
 const OTHER: u32 = ORIGIN + 1;
 
-/// One of two members, with nothing on its way.
+/// The origin, which is one of two members. No copy is on its way.
 fn alone_with_one() -> Single {
     let mut origin = Single::new(ORIGIN);
     placed(1, 2, &mut origin);
@@ -67,8 +67,8 @@ fn seconds_of(bytes: usize) -> Duration {
     Duration::from_micros(bytes as u64 * 1_000_000 / rate)
 }
 
-/// Two copies of 1 MiB fill the window. The wait for a copy includes the time of all copies
-/// ahead of it. The wait for a held copy is the time of the copies on their way.
+/// Two copies of 1 MiB fill the window. The wait for a copy includes its own time and that of all
+/// copies ahead of it. The wait for a held copy includes the time of the copies on their way.
 #[test]
 fn the_wait_for_custody_includes_the_copies_ahead() {
     let mut origin = alone_with_one();
@@ -105,8 +105,8 @@ fn a_copy_is_on_its_way_until_it_is_answered_itself() {
     assert_eq!(sequences(&origin.packets()), [2]);
 }
 
-/// A peer with one copy on its way is not slow. A peer that answers late or holds back copies
-/// is named, with the numbers of both.
+/// A peer with one copy on its way is not slow. A peer that answers late, or for which copies are
+/// held back, is named with the numbers of late and of held copies.
 #[test]
 fn a_peer_that_answers_late_or_holds_back_copies_is_named_as_slow_until_it_answers() {
     let mut origin = alone_with_one();
@@ -131,7 +131,7 @@ fn a_peer_that_answers_late_or_holds_back_copies_is_named_as_slow_until_it_answe
     assert_eq!(origin.relay.slow_peers(8), []);
 }
 
-/// A copy of a message whose time is over is not counted.
+/// A copy of a message whose time is over does not count as on its way.
 #[test]
 fn a_message_whose_time_is_over_takes_no_room() {
     let mut origin = alone_with_one();
@@ -144,7 +144,7 @@ fn a_message_whose_time_is_over_takes_no_room() {
 }
 
 /// A held copy is late if the peer has answered nothing since the last look. Then the peer is
-/// asked about it in any case, and the copy is sent although no room was freed.
+/// asked about this copy. If the peer lacks it, the copy is sent although no room was freed.
 #[test]
 fn a_held_copy_is_not_held_for_ever() {
     let mut origin = alone_with_one();

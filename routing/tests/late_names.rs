@@ -18,7 +18,7 @@ fn two_nameless_members_and_another() -> Single {
     origin
 }
 
-/// As above. The origin has also sent to 1001 again, which has the broadcast.
+/// The same origin, after it has sent to 1001 again. Of the others, 1001 has the broadcast now.
 fn two_nameless_members() -> Single {
     let mut origin = two_nameless_members_and_another();
     origin.next_round();
@@ -26,7 +26,7 @@ fn two_nameless_members() -> Single {
     origin
 }
 
-/// A finger tells the rest of the roster of the former epoch.
+/// A finger tells the names of ranks 3 to 5 in the first epoch.
 fn tell(finger: u32, origin: &mut Single) {
     let tell = Message::RosterTell {
         epoch: epoch(1),
@@ -75,7 +75,7 @@ fn a_member_that_had_left_before_has_no_line_though_its_name_came_late() {
 }
 
 /// A member is given up because its name is not known. If its name comes while another member
-/// is still tried, the member is tried as well.
+/// is still tried, the member that was given up is tried again too.
 #[test]
 fn a_member_whose_name_comes_after_it_was_given_up_is_tried_again() {
     let mut origin = two_nameless_members_and_another();
@@ -89,7 +89,7 @@ fn a_member_whose_name_comes_after_it_was_given_up_is_tried_again() {
     assert_eq!(origin.receipts[0].reached_peers, [1001, 1003, 1005]);
 }
 
-/// Only one other member is left, and it is reached at the last moment.
+/// The names come when 1001 alone is still tried, just before 1001 is reached.
 #[test]
 fn a_name_that_came_after_it_was_given_up_keeps_the_broadcast_open() {
     let mut origin = two_nameless_members_and_another();
@@ -150,8 +150,8 @@ fn tables_that_complete_the_roster_are_reason_to_issue_again() {
     assert!(origin.receipts[0].is_complete());
 }
 
-/// A rank of the former epoch may never have had a member. Then the names of that epoch can
-/// come one after another for minutes.
+/// A rank of the former epoch may never have had a member. Then the names of that epoch could
+/// come one after another for minutes, so the asking ends after twelve seconds.
 #[test]
 fn the_former_roster_is_asked_for_during_twelve_seconds() {
     let mut node = Single::new(ORIGIN);

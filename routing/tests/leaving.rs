@@ -14,7 +14,7 @@ use rand::Rng;
 const SECOND: u64 = 1_000_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An origin, and another member that leaves.
+/// An origin and another member, drawn at random.
 fn two_of(network: &mut Network) -> (u32, u32) {
     let n = network.members.len();
     let origin = network.rng.random_range(0..n);

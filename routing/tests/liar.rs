@@ -104,7 +104,7 @@ fn a_boast_speaks_for_the_liars_own_part_only() {
     }
 }
 
-/// The liar says that the other members of its part have refused.
+/// The liar hands nothing on, and says that the other members of its part have refused.
 fn slander(message: Message<u32>) -> Option<Message<u32>> {
     match message {
         Message::Custody { errand, .. } | Message::Done { errand, .. } => {
@@ -129,7 +129,7 @@ fn slander(message: Message<u32>) -> Option<Message<u32>> {
     }
 }
 
-/// A refusal is final, so only the member itself can give it.
+/// A refusal can end the line of a member, so the origin believes it only from the member itself.
 #[test]
 fn a_refusal_in_the_name_of_others_is_checked_with_them() {
     for seed in seeds(200) {
@@ -184,7 +184,7 @@ fn the_origin_overrides_any_forged_boot_or_mark() {
     }
 }
 
-/// The liar tells a name that was never at that rank.
+/// In each roster answer, the liar tells a name that no member has for the first rank.
 fn misname(message: Message<u32>) -> Option<Message<u32>> {
     Some(match message {
         Message::RosterTell {
@@ -287,7 +287,7 @@ fn the_origin_knows_best_where_it_stands() {
 }
 
 /// A node refuses a part that names one member many times. Many parts together make no more
-/// copies than the bound of the node allows.
+/// copies than the bound of the node, which the last part that is taken may pass.
 #[test]
 fn copies_of_forged_parts_are_bounded() {
     let config = Config {

@@ -234,7 +234,8 @@ fn two_members_at_one_rank_have_a_round_each() {
     assert_eq!((left.rank, left.peer), (Some(Rank(3)), None));
 }
 
-/// A packet names at most 2,048 members. The round of the other members follows at once.
+/// A packet names at most 2,048 members. The round of the other members follows after the shortest
+/// wait.
 #[test]
 fn more_members_than_names_in_a_packet_take_rounds_in_turn() {
     let first = Config::REISSUE_FIRST;

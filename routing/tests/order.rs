@@ -1,5 +1,5 @@
-//! The messages of each origin come in the order in which it published them. A gap is told in
-//! its place, a message after its gap is marked late, and no message is lost.
+//! The messages of each stream come in the order of their numbers. A gap is told in its place, a
+//! message that comes after its gap is marked late, and the sorter loses no message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

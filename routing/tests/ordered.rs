@@ -14,8 +14,8 @@ fn publish(network: &mut Network, origin: u32, to: Destination<u32>, count: usiz
     id.unwrap()
 }
 
-/// Some messages are lost on the way. Each member gets each number of each of its streams once,
-/// in the order of the origin's sequences.
+/// Some messages are lost on the way. Each member gets each number of each of its streams once.
+/// Within a stream, a greater number goes with a greater sequence of the origin.
 #[test]
 fn each_member_gets_the_numbers_of_each_stream_without_a_hole() {
     for seed in seeds(100) {

@@ -121,8 +121,8 @@ fn a_member_that_rejoins_in_a_later_epoch_gets_kept_messages_in_order_and_once()
     }
 }
 
-/// The deliveries of a member count, and not its process. A member that was cut off and already
-/// has the message does not get it again, however far the origin's mark has moved meanwhile.
+/// A member that was cut off and already has the message does not get it again, however far the
+/// origin's mark has moved meanwhile.
 #[test]
 fn a_member_that_could_not_confirm_a_kept_message_does_not_get_it_twice() {
     for seed in seeds(20) {
@@ -150,9 +150,9 @@ fn a_member_that_could_not_confirm_a_kept_message_does_not_get_it_twice() {
     }
 }
 
-/// Kept messages fill neither the room for open packets nor the windows of the receivers, so
-/// the origin goes on. A member that returns gets all kept messages, however far the origin has
-/// gone on.
+/// After the patience messages are kept. From then on they fill neither the room for open packets
+/// nor the windows of the receivers, so the origin goes on. A member that returns gets all kept
+/// messages, however far the origin has gone on.
 #[test]
 fn kept_messages_stop_no_publisher() {
     let mut network = Network::new(24, 3, Conditions::default(), Config::default());
@@ -243,7 +243,7 @@ fn past_the_deadline_the_receipt_says_so_and_nothing_is_delivered_any_more() {
     }
 }
 
-/// This also holds for a message to named peers.
+/// A message to named peers can await a peer that is no member, and so can a broadcast.
 #[test]
 fn a_peer_that_is_no_member_can_be_awaited() {
     for seed in seeds(20) {
@@ -317,7 +317,7 @@ fn one_kept_message_too_many_is_refused_by_number_and_by_bytes() {
 }
 
 /// Many messages are kept for many members. A member that returns gets one message after the
-/// other, and each takes one attempt.
+/// other, with hardly more than one attempt for each.
 #[test]
 fn each_kept_message_costs_a_returning_member_one_try() {
     let mut network = Network::new(24, 9, Conditions::default(), Config::default());

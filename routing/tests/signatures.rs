@@ -352,8 +352,8 @@ fn unsigned(span: Span) -> Exception<u32> {
 }
 
 /// Above `roster_max` the origin cannot ask all members itself, and believes refusals that
-/// other members report. It does not believe this one, because it has signed the message: a
-/// relay on the way has lost the signature.
+/// other members report. But if it has signed the message, it does not believe a refusal for want
+/// of a signature: a relay on the way has lost the signature.
 #[test]
 fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
     for (given, is_final) in [(None, true), (signature(), false)] {

@@ -1,5 +1,5 @@
-//! Everything at once: loss, pauses, crashes, restarts, joins, leaves, new
-//! epochs, small bounds, large payloads, broadcasts and multicasts by many.
+//! Everything at once: loss, pauses, crashes, wrong verdicts, joins, new epochs,
+//! small bounds, large payloads, broadcasts and multicasts by many.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use rand::Rng;
 struct Storm {
     network: Network,
     everybody: Vec<u32>,
-    /// Members that are alive and of one boot in all epochs.
+    /// Members of the first epoch that have not crashed.
     steady: BTreeSet<u32>,
     crashed: BTreeSet<u32>,
     ids: Vec<Id>,

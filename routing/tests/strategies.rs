@@ -78,8 +78,9 @@ fn a_broadcast_down_the_tree_takes_n_minus_1_packets_from_any_origin() {
     }
 }
 
-/// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". No node has
-/// noticed the deaths yet, and all survivors have the message before the first verdict.
+/// [SFT06] §3.1: "the message is encapsulated and sent to the grandchildren". When the first
+/// broadcast starts, no node has a verdict on the dead, and verdicts take up to 3 s. All survivors
+/// have each broadcast within a second.
 #[test]
 fn a_broadcast_goes_round_the_dead_children_of_the_root_before_any_verdict() {
     let worlds = [(31, 2, 1), (31, 2, 2)];
@@ -389,7 +390,7 @@ fn a_fanout_that_no_tree_has_is_an_error_at_once() {
 }
 
 /// No node has room for a duty, so each answers for itself alone. A node with a part hands out
-/// all of that part directly, and asks no node twice about a part for which it has no room.
+/// all of that part directly, and asks no node twice to take a part for which that node is full.
 #[test]
 fn full_hops_cost_few_packets_and_nobody_goes_without() {
     for seed in 0..20 {
@@ -416,8 +417,8 @@ fn full_hops_cost_few_packets_and_nobody_goes_without() {
     }
 }
 
-/// Custody is late after 25 ms. The parts behind the two dead children go over neither of
-/// these, so no second wait follows.
+/// Custody is late after 25 ms. The parts behind the two dead children go over neither of these
+/// children, so no second wait follows.
 #[test]
 fn the_heirs_of_late_children_are_not_reached_over_late_children() {
     for router in ["variant", "aware", "binomial"] {
@@ -456,8 +457,8 @@ fn a_routed_part_names_those_that_are_known_to_be_dead() {
     assert!(told.iter().all(|dead| *dead == [Rank(1)]), "{told:?}");
 }
 
-/// A node avoids the ranks that a routed part calls dead if there is another way. Otherwise it
-/// ignores these ranks, since the part may lie.
+/// A node avoids the ranks that a routed part calls dead if there is another way. Otherwise the
+/// node does not believe the part, which may lie.
 #[test]
 fn a_routed_part_goes_round_those_it_calls_dead_if_it_can() {
     // The way up is 7 → 3 → 1 → 0. The other neighbours of rank 7 are 8 and, round the ring,
@@ -569,7 +570,7 @@ fn floods_keep_within_the_bound_of_duties() {
 #[test]
 fn a_hop_among_the_heirs_of_a_routed_part_keeps_its_own() {
     let mut network = routed(31, 9, "aware", 2);
-    // In preorder: 0 1 3 7 15 16 8 17 18 4 …; the subtree of 3 is 2 .. 9.
+    // In preorder: 0 1 3 7 15 16 8 17 18 4 …; the subtree of 3 has the positions 2 .. 9.
     let [root, dead, here] = [0, 3, 7].map(|rank| network.members[rank]);
     network.crash(dead);
     network.run_for(400_000);

@@ -91,7 +91,8 @@ impl Topology {
         generator::from_edges(name, text)
     }
 
-    /// A graph of these nodes and channels. A channel that is given twice is taken once.
+    /// A graph of these nodes and channels. A channel that is given twice is taken once. A channel
+    /// from a node to itself, or with an end that is no node, is left out.
     pub(super) fn build(
         name: &str,
         nodes: Vec<String>,

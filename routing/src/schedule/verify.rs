@@ -1,10 +1,11 @@
 //! The judge of schedules. It knows the file and the graph, but not how a schedule was found.
 //!
-//! The rules, in the order in which they are checked ([EVO] §2, §3.3):
+//! The groups of rules, in the order in which they are checked ([EVO] §2, §3.3):
 //! - The header makes sense on the graph.
 //! - For each move: the step and the message exist; the nodes exist and are healthy; the path is in
-//!   the graph and not too long; its ends take part.
-//! - For each step: a channel carries one message, and a port serves one.
+//!   the graph and not too long; it may end at its last node.
+//! - For each step: a channel carries one message, and with one port a node sends one message and
+//!   receives one.
 //! - Over all steps: a sender holds the message since an earlier step, no node gets a message that
 //!   it has, every receiver gets everything, and no step is empty.
 
@@ -200,8 +201,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether a move may end at its receiver. In `store-forward` relays may learn messages; else
-    /// paths end at receivers.
+    /// Whether a move may end at its last node. In `store-forward` relays may learn messages; else
+    /// paths end at receivers. No message goes back to its origin.
     fn is_for(&self, one: &Read) -> bool {
         let (origin, _, _) = one.content;
         let is_receiver = self.problem.receivers().contains(&one.to());
@@ -229,7 +230,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Check that each channel and each port serves one message per step.
+    /// Check that each channel serves at most one message per step and, with one port, that each
+    /// node sends at most one and receives at most one.
     fn check_resources(&self, moves: &[Read]) -> Result<(), Defect> {
         let mut channels = BTreeMap::new();
         let mut ports = BTreeMap::new();

@@ -19,7 +19,7 @@ impl SiblingTree {
     }
 
     /// A neighbour with the least climbing distance to another rank, preferably a child, found
-    /// without looking at all neighbours. None if all must be looked at.
+    /// without looking at all neighbours. None if all must be looked at, or if `from` is `to`.
     ///
     /// Every step changes the distance by at most one, so a step along a best way is a best step.
     /// This does not hold where the link between the ends of a ragged last level is used, which the
@@ -72,8 +72,8 @@ impl SiblingTree {
 
     /// The length of a shortest path if no rank is dead.
     ///
-    /// Going further down can only be worth while for a ragged last level: its ring leads from the
-    /// last rank back to the left end. A shortest path takes that link at most once.
+    /// To go below both ranks can only be worth while for a ragged last level: its ring leads from
+    /// the last rank back to the left end. A shortest path takes that link at most once.
     pub fn distance(&self, one: Rank, other: Rank) -> u32 {
         Goal::new(self, self.place(other)).distance(self, self.place(one))
     }

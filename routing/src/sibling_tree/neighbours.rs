@@ -33,7 +33,7 @@ impl SiblingTree {
     /// for the rightmost rank the leftmost one.
     ///
     /// Departure: by the paper's rule the leftmost and the rightmost rank dial each other. Here the
-    /// leftmost is dialled and does not dial, so every link is dialled from one end. A ring of two
+    /// leftmost does not dial the rightmost, so every link is dialled from one end. A ring of two
     /// has one link.
     pub fn hellos(&self, rank: Rank) -> impl Iterator<Item = Rank> + use<> {
         let place = self.place(rank);

@@ -1,9 +1,10 @@
 //! The trees along which the blocks of a [`Circulant`] schedule go.
 //!
-//! In the schedule every node sends a block in every round, and each block comes to each node once.
-//! So the way of one block is a tree. After ⌈log₂ N⌉ blocks the same trees come again, and the last
-//! block has a tree of its own. The parts of a block, and the heirs of a lost node, are read off
-//! the tree as with every other strategy. The rounds tell which of two copies a node sends first.
+//! In the schedule a node sends at most one block per round, and each block comes to each node
+//! once. So the way of one block is a tree. After ⌈log₂ N⌉ blocks the same trees come again. The
+//! last block has a tree of its own. The parts of a block, and the heirs of a lost node, are read
+//! off the tree as with every other strategy. The rounds tell which of two copies a node sends
+//! first.
 //!
 //! ```text
 //!   N = 4, rounds above the arrows, counted for each block from its first one
@@ -26,8 +27,9 @@ use crate::schedule::circulant::Circulant;
 
 /// The most members that the schedule supports: [`Circulant::binomial`].
 pub(super) const NODES_MAX: u32 = 1024;
-/// How many sets of trees are remembered: those that were used last. A guess: a cluster has one or
-/// two at a time, a simulation a few. If it is too small, sets are computed again for each message.
+/// How many sets of trees a store remembers: those that were used last. One store is for all
+/// members, one for sets with lost members. A guess: a cluster has one or two sets at a time, a
+/// simulation a few. If it is too small, sets are computed again for each message.
 const REMEMBERED: usize = 16;
 
 /// The sets of trees that are remembered, the last used first.
@@ -123,8 +125,8 @@ impl Trees {
         let receipts = (1..population).map(|rank| schedule.receipts(rank));
         let receipts: Vec<Vec<i64>> = receipts.collect::<Option<_>>()?;
         // `is_it` tells which of the blocks that a rank gets in a phase goes down this tree. The
-        // round in which that block comes gives its sender. It also gives the distance in rounds
-        // from the first block.
+        // round in which that block comes gives its sender. The number of the block gives the round
+        // in which the origin first sends it. The arc counts its round from there.
         let tree = |is_it: &dyn Fn(i64) -> bool, is_last: bool| {
             let mut arcs = Vec::with_capacity(receipts.len());
             for (rank, blocks) in (1..).zip(&receipts) {

@@ -1,5 +1,5 @@
 //! Strategy `flood`: a member that receives a broadcast for the first time sends it to all its
-//! neighbours in the binomial graph.
+//! neighbours in the binomial graph but the sender.
 //!
 //! Flooding is expensive, with about 2 log2 N messages per member. In return no death matters, not
 //! even that of the origin. If any member with the broadcast stays up, all members that are

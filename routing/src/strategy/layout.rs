@@ -1,5 +1,6 @@
 //! The layout of a broadcast: the position of each member in it. To the relay, strategies differ
-//! only in the order of the members and in how a stretch of it is cut into parts.
+//! in the order of the members and in how a stretch of it is cut into parts. Only `flood` sends
+//! further copies besides.
 //!
 //! ```text
 //!   binomial        clockwise from the origin         origin 2 of N = 7:
@@ -44,8 +45,8 @@ named! {
         /// Each member sends to the next one: for much data where the uplinks are the limit, and
         /// few members.
         Chain = "chain",
-        /// Each message on another way, so that every uplink is always busy, for much data where
-        /// the uplinks are the limit. Above 1,024 members it is `binomial`.
+        /// Each message on another way than the one before, so that every uplink is always busy,
+        /// for much data where the uplinks are the limit. Above 1,024 members it is `binomial`.
         Circulant = "circulant",
     }
 }
@@ -127,8 +128,8 @@ pub enum Strategy {
 pub struct Lost([Option<u16>; Lost::MAX]);
 
 impl Lost {
-    /// How many ranks fit. In place of a further lost rank, its parent in the tree sends to its
-    /// children.
+    /// How many ranks fit. For any further lost rank, the parent of that rank in the tree sends to
+    /// the children of that rank.
     pub const MAX: usize = 4;
 
     /// The lowest of these ranks, at most [`Lost::MAX`].
@@ -214,7 +215,7 @@ impl Strategy {
         }
     }
 
-    /// Whether copies are sent in rounds.
+    /// Whether each copy has its turn in a schedule of rounds.
     pub(crate) const fn has_rounds(self) -> bool {
         matches!(self, Self::Circulant { .. })
     }
@@ -224,7 +225,8 @@ impl Strategy {
         !matches!(self, Self::SiblingTree { .. } | Self::Circulant { .. })
     }
 
-    /// The order of the members as seen from an origin; none if the strategy is not possible.
+    /// The order of the members as seen from an origin. None if the strategy is not possible, or if
+    /// `Circulant` does not support so many members.
     pub fn layout(self, population: Population, origin: Rank) -> Option<Layout> {
         if !self.is_possible() {
             return None;
@@ -345,7 +347,7 @@ impl Layout {
     }
 
     /// Whether the head of a part is no neighbour of this rank in the sibling tree, so that the
-    /// part goes over further ranks.
+    /// part goes over further ranks. False with other strategies than `sibling-tree`.
     pub(crate) fn is_far(&self, rank: Rank, head: Rank) -> bool {
         let MemberOrder::Sibling(tree) = &self.order else {
             return false;
@@ -354,8 +356,8 @@ impl Layout {
         kin.all(|other| other != head)
     }
 
-    /// Cut a span at the children of `at`. In the sibling tree the origin keeps the part below
-    /// itself, and the root gets the rest.
+    /// Cut a span at the children of `at`. In the sibling tree the origin is no child, since it
+    /// cuts its own subtree itself, and the root counts as the origin's last child.
     fn subtrees(&self, at: u32, span: Span) -> Vec<Span> {
         let starts: Vec<u32> = match &self.order {
             MemberOrder::Ring | MemberOrder::Chain => return Vec::new(),

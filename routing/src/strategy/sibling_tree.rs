@@ -9,8 +9,8 @@
 //! ```
 //!
 //! These functions are pure: they ask which ranks are alive, and [`crate::router`] finds the way
-//! round the dead ones. The relay uses [`heirs`] alone, through [`super::Layout`]; the others serve
-//! simulations of the paper.
+//! round the dead ones. The relay uses [`heirs`] alone, through [`super::Layout`]. The rest of this
+//! file serves simulations of the paper.
 //!
 //! Departure: the paper encapsulates once, for grandchildren, so ranks below a dead grandchild get
 //! nothing. With [`Encapsulation::Recursive`] every destination that is lost on the way is replaced
@@ -39,7 +39,8 @@ pub enum Handover {
     Heirs(Rank),
 }
 
-/// The rank where a broadcast begins. Its origin sends it there, in a packet of generation 0.
+/// The rank where a broadcast of the paper begins. The origin sends the broadcast to this rank, in
+/// a packet of generation 0. (In the relay the origin serves its own subtree itself.)
 pub const ROOT: Rank = Rank(0);
 
 /// The parts that `at` hands on, in the order of sending: its children from left to right.

@@ -700,9 +700,9 @@ impl Network {
         complaints
     }
 
-    /// The members that a message expects: the named ones, or all members of the epoch in which
-    /// it was issued, as its receipt tells. Awaited peers are added, and absent ones are left
-    /// out.
+    /// The members that a message expects: the named ones, or all members of the epoch that its
+    /// receipt names. (Without a receipt, of the epoch in which it was accepted.) Awaited peers are
+    /// added. The origin and absent members are left out.
     pub fn expected(&self, id: Id) -> BTreeSet<u32> {
         let accepted = &self.accepted[&id];
         let receipt = self.receipts.get(&id).and_then(|receipts| receipts.first());

@@ -1,15 +1,15 @@
 //! One-to-all broadcast on a small graph, by trying all largest sets.
 //!
 //! The first step tells some set of nodes, the second step some more, and the last
-//! step must tell all that are left. Whether a set can be told in one step is a question
-//! for a flow, if paths may have any length. All sets of the largest size that can be
-//! told are tried, and no others: each smaller one is part of one of these, and the
-//! more nodes know the message, the more they can tell.
+//! step must tell all receivers that are left. Whether one step can tell a set of nodes is a
+//! question for a flow, if paths may be longer than the problem allows. All sets of the
+//! largest size that such a flow can tell are tried, and no others: each smaller set is part
+//! of one of these, and the more nodes know the message, the more nodes they can tell.
 //!
-//! This search is used in two ways. For the lower bound, all steps but the last may use paths of
-//! any length. That makes a broadcast easier, so if even then there is none in so many steps, there
-//! is none with allowed paths. For finding a schedule, every step must use allowed paths only; then
-//! some largest sets cannot be told, smaller ones are not tried, and a schedule may be missed.
+//! This search is used in two ways. For the lower bound, all steps but the last may use such longer
+//! paths. That makes a broadcast easier, so if even then there is none in so many steps, there is
+//! none with allowed paths. For finding a schedule, every step must use allowed paths only. Then
+//! some largest sets cannot be told, smaller sets are not tried, and a schedule may be missed.
 
 use binomesh_overlay::noise::Noise;
 
@@ -21,13 +21,14 @@ use super::paths::Paths;
 
 /// The most flows or choices that are tried, times the number of channels: a second or two.
 const WORK_MAX: usize = 5_000_000;
-/// `goes_on` is asked once in this many choices, and in every flow.
+/// `goes_on` is asked once in this many flows and choices, and after each phase of a flow.
 const ASKS_EVERY: usize = 64;
 /// With this many allowed paths between two nodes, a step is not examined.
 const PATHS_MAX: usize = 1000;
 
-/// A number of steps below which there is no broadcast, counted up from `first`. `None` if that
-/// takes too long to find out, or `goes_on` denies before.
+/// The least number of steps, from `first` up, in which a broadcast is not ruled out. When the work
+/// runs out or `goes_on` denies, it is the number that is looked at then, or `None` at `first`.
+/// Also `None` if the problem has `store-forward` or several blocks.
 pub(in super::super) fn bound(
     problem: &Problem,
     source: Node,
@@ -45,7 +46,8 @@ pub(in super::super) fn bound(
     None
 }
 
-/// The moves of a broadcast in this many steps, if one is found before `goes_on` denies.
+/// The moves of a broadcast in this many steps. `None` if none is found before the work runs out or
+/// `goes_on` denies, or if the problem has `store-forward` or several blocks.
 pub(super) fn moves(
     problem: &Problem,
     source: Node,
@@ -112,8 +114,9 @@ impl<'a> Spread<'a> {
         (!self.work.is_multiple_of(ASKS_EVERY) || (self.goes_on)()).then_some(())
     }
 
-    /// Whether the told nodes can tell all others in this many steps; `None` if that takes too long
-    /// to find out. The depth is the number of steps.
+    /// Whether the told nodes can tell all other receivers in this many steps. For a bound, *yes*
+    /// may be wrong. In a search, *no* may be wrong. `None` if that takes too long to find out, or
+    /// `goes_on` denies. The recursion goes one level deeper per step and per node that is told.
     fn reaches_all(&mut self, told: &mut Vec<Node>, steps: usize) -> Option<bool> {
         let receivers = self.problem.receivers().iter().copied();
         let others: Vec<Node> = receivers.filter(|node| !told.contains(node)).collect();
@@ -131,7 +134,9 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Whether one step can tell these nodes. A search for a schedule notes the paths.
+    /// Whether one step can tell these nodes. A search for a schedule notes the paths, and takes
+    /// *unknown* for *no*. For a bound, *unknown* is *yes*. So is any step but the last, since a
+    /// flow was found for it.
     fn tells(&mut self, told: &[Node], others: &[Node], is_last: bool) -> Option<bool> {
         if !is_last && !self.is_search {
             return Some(true);
@@ -144,7 +149,8 @@ impl<'a> Spread<'a> {
         Some(true)
     }
 
-    /// Go through the sets of `most` other nodes that can be told in one step.
+    /// Go through the sets of `most` other nodes that a flow can tell in one step. Returns whether
+    /// after one of these the rest can be told in time.
     fn chooses(
         &mut self,
         told: &mut Vec<Node>,
@@ -180,7 +186,8 @@ impl<'a> Spread<'a> {
         Some(false)
     }
 
-    /// How many of these nodes can be told in one step.
+    /// How many of these nodes a flow can tell in one step. `None` if too many flows or choices
+    /// were tried, or `goes_on` denies.
     fn told_at_most(&mut self, told: &[Node], others: &[Node]) -> Option<usize> {
         self.spend()?;
         let graph = self.problem.graph();
@@ -207,8 +214,8 @@ impl<'a> Spread<'a> {
             .map(|count| count as usize)
     }
 
-    /// Whether a channel may be used: any channel if longer paths are allowed, else one that leads
-    /// away from one of these nodes.
+    /// Whether a flow may use a channel: any channel if the problem has an excess, else one that
+    /// leads away from a told node.
     fn is_onward(&self, told: &[Node], from: Node, to: Node) -> bool {
         let hops = |start: Node, end: Node| self.paths.hops(start, end);
         let leads_on = |start: &Node| hops(*start, from).map(|hops| hops + 1) == hops(*start, to);
@@ -253,8 +260,9 @@ impl<'a> Spread<'a> {
         })
     }
 
-    /// Whether each remaining receiver has a free way. Receivers with the fewest ways come first.
-    /// The depth is the number of receivers.
+    /// Whether all remaining receivers can have ways at once that share no channel and, with one
+    /// port, no sender. Receivers with the fewest free ways come first. The recursion is as deep as
+    /// the number of receivers.
     fn fits(
         &mut self,
         ways: &[Vec<Way>],

@@ -3,7 +3,7 @@
 //! First come single channels. For each receiver, a matching assigns its channels to messages that
 //! it lacks and a neighbour holds, the rarest first. Then, in the wormhole model, come the
 //! remaining channels: from any holder along the shortest free path that is allowed. The method
-//! always ends. Its schedule is often optimal, but never proven to be.
+//! always ends. Its schedule is often optimal, but the method itself does not prove that.
 
 use binomesh_overlay::noise::Noise;
 
@@ -12,7 +12,7 @@ use super::super::problem::Problem;
 use super::super::topology::Node;
 use super::paths::{Paths, shuffle};
 
-/// A broadcast of several messages under construction.
+/// A broadcast of one or more messages under construction.
 pub(super) struct Gossip<'a> {
     problem: &'a Problem,
     paths: &'a Paths<'a>,
@@ -34,7 +34,8 @@ pub(super) struct Gossip<'a> {
     moves: Vec<Move>,
 }
 
-/// The resources that one step has left.
+/// One step under construction: the channels that are free, the nodes that send and receive, and
+/// what the step tells.
 struct Step {
     number: usize,
     is_free: Vec<bool>,
@@ -52,8 +53,8 @@ impl Step {
 }
 
 /// Tell all receivers all messages. Returns the number of steps and the moves, or `None` if there
-/// are more than `most` steps. Once `goes_on` denies, longer paths are looked for only in steps in
-/// which single channels tell no node anything.
+/// are more than `most` steps. Once `goes_on` denies, a step takes a path of several channels only
+/// if single channels tell no node anything, and then only one such path.
 pub(super) fn broadcast(
     problem: &Problem,
     paths: &Paths<'_>,
@@ -203,7 +204,7 @@ impl<'a> Gossip<'a> {
         false
     }
 
-    /// Tell nodes that still lack tokens along free channels, the rarest tokens first.
+    /// Tell nodes that still lack tokens along paths of free channels, the rarest tokens first.
     fn tell_over_paths(&mut self, step: &mut Step) {
         let mut tokens: Vec<usize> = (0..self.tokens.len()).collect();
         self.rarest(&mut tokens);
@@ -226,8 +227,8 @@ impl<'a> Gossip<'a> {
         }
     }
 
-    /// A shortest free path from a holder, if it is short enough: searched backwards from the
-    /// receiver, breadth first.
+    /// The shortest allowed path of free channels to a receiver from a holder of the token that can
+    /// still send. It is searched backwards from the receiver, breadth first.
     fn free_path(&self, token: usize, to: Node, step: &Step) -> Option<Vec<Node>> {
         let graph = self.problem.graph();
         let is_one_port = self.problem.request().ports == Ports::One;
@@ -268,7 +269,8 @@ impl<'a> Gossip<'a> {
     }
 
     /// A step by store-forward in which no node that lacks a token has a neighbour with that token:
-    /// for each such node, tell the token to a node that is one hop nearer to it.
+    /// for each node that lacks a token, tell the token to a node that is one hop nearer than the
+    /// nearest holder, if the channel and the ports are free.
     fn tell_relays(&mut self, step: &mut Step) {
         let graph = self.problem.graph();
         for token in 0..self.tokens.len() {

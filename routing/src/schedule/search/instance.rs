@@ -7,9 +7,9 @@
 //!   [EVO] §3.2: an item is a gene, (source,) path and step are its parts
 //! ```
 //!
-//! A resource serves one message per step. It is a channel or a port; with a group
-//! of symmetries (see `symmetry.rs`) it stands for all images of one, an item for
-//! all images of a delivery, and a schedule of the items is a schedule of all.
+//! A resource serves one message per step. It is a channel or a port. With a group of
+//! symmetries (see `symmetry.rs`) a resource stands for all images of a channel or port, an
+//! item for all images of a delivery, and a schedule of the items is one of all deliveries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +27,8 @@ use super::symmetry::Group;
 /// memory and time.
 const PATHS_GOAL: usize = 1 << 18;
 /// A goal for the number of nodes of all kept paths, so that long paths take no more than some 300
-/// MB. It is exceeded only if a single path per delivery does so.
+/// MB. It is exceeded if one path from each sender to each receiver does so, or if paths of an old
+/// schedule are added.
 const PATH_NODES_GOAL: usize = 1 << 25;
 /// `goes_on` is asked once in this many deliveries or pairs of nodes.
 const ASKS_EVERY: usize = 64;
@@ -93,7 +94,8 @@ pub(super) struct Instance {
 
 impl Instance {
     /// The deliveries of a problem, one for each orbit of a group that leaves the problem
-    /// unchanged. Once `goes_on` denies, each remaining delivery has a single path per sender.
+    /// unchanged. Once `goes_on` denies, each remaining delivery has a single path per sender, and
+    /// the known ones.
     pub(super) fn new(
         problem: &Problem,
         paths: &Paths<'_>,
@@ -170,8 +172,8 @@ impl Instance {
         self.is_broadcast
     }
 
-    /// Whether every item has a choice. With symmetries, an item has none if all of its paths are
-    /// in conflict with their own images.
+    /// Whether every item has a choice whose sender can get the message. With symmetries, an item
+    /// has no choice if all of its paths are in conflict with their own images.
     pub(super) fn has_choices(&self) -> bool {
         (0..self.items.len()).all(|item| {
             let mut choices = self.items[item].choices();
@@ -234,8 +236,9 @@ impl Instance {
         }
     }
 
-    /// Add the choices of all receivers. They are the same for every message. Senders come first
-    /// and then the nearest nodes, since there may be room only for the paths from a few.
+    /// Add the items of a broadcast. The choices of a receiver are the same for every message.
+    /// Paths from senders come first and then those from the nearest other nodes, since there may
+    /// be room only for the paths from a few nodes.
     fn add_broadcast(&mut self, problem: &Problem, ways: &mut Ways<'_, '_>) {
         let receivers = problem.receivers();
         let mut tellers = [problem.senders(), receivers].concat();
@@ -296,21 +299,21 @@ impl Instance {
     }
 }
 
-/// The source of the paths for an instance.
+/// A finder of the paths for an instance.
 struct Ways<'a, 'b> {
     paths: &'a Paths<'b>,
     needs: Needs<'a>,
     known: &'a KnownPaths,
     noise: Noise,
     goes_on: &'a mut dyn FnMut() -> bool,
-    /// Whether `goes_on` has ended the search.
+    /// Whether `goes_on` has denied.
     is_late: bool,
     asked: usize,
 }
 
 impl Ways<'_, '_> {
-    /// At most `most` paths with about `nodes_most` nodes together, at least one path, and the
-    /// paths that were known before.
+    /// At most `most` paths with about `nodes_most` nodes together, but at least one path, and only
+    /// one once `goes_on` has denied. The known paths that the problem allows are added.
     fn between(&mut self, from: Node, to: Node, most: usize, nodes_most: usize) -> Vec<Vec<Node>> {
         self.asked += 1;
         if self.asked.is_multiple_of(ASKS_EVERY) && !self.is_late {
@@ -385,7 +388,8 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// The resources of a path; `None` if it is in conflict with one of its own images.
+    /// The resources of a path. `None` if the graph lacks one of its channels, or if the path is in
+    /// conflict with one of its own images.
     fn of(&self, path: &[Node]) -> Option<Vec<u32>> {
         let graph = self.problem.graph();
         let channels = path.windows(2).map(|pair| graph.channel(pair[0], pair[1]));

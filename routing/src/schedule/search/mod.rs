@@ -2,21 +2,22 @@
 //!
 //! | method | finds | for |
 //! |---|---|---|
-//! | `flow` | the optimum | one-to-all scatter, gather |
-//! | `exhaustion` | the optimum, or nothing: it may miss one | oab on small graphs |
+//! | `flow` | the optimum; with an excess perhaps only that of shortest paths | oas, aog |
+//! | `exhaustion` | the optimum or nothing: it may miss a schedule | wormhole oab on small graphs |
 //! | `circulant` | the optimum with one port | oab on graphs with the links of a circulant pattern |
 //! | `trees` | a good broadcast in many blocks | oab, store-forward, all ports |
-//! | `gossip` | a good broadcast at once | oab, aab |
-//! | `packing` | a good scatter at once | wormhole scatter |
-//! | `relay` | a good scatter at once | store-forward aas |
-//! | `tabu` | better ones, one conflict at a time | wormhole; store-forward broadcasts to all healthy nodes |
+//! | `gossip` | a good broadcast quickly | oab, aab |
+//! | `packing` | a good scatter quickly | wormhole scatter |
+//! | `relay` | a good scatter quickly | store-forward scatter |
+//! | `tabu` | better schedules, conflict by conflict | wormhole; store-forward broadcasts to all |
 //! | `orbits` | the same for graphs that look alike from many nodes | aab, aas |
 //! | `umda` | what the paper's evolutionary search finds | as `tabu` |
 //!
 //! A construction or a greedy method gives a first schedule. Then the other methods try the lower
 //! bound and one step less than the best so far, in turn, with growing patience. They end when the
-//! bound is met or the caller stops them. ([EVO] §3.3 raises the number of steps instead, and has
-//! no schedule before it ends.)
+//! bound is met, the caller stops them, a limit of [`Options`] is reached, or the problem is too
+//! large for them. ([EVO] §3.3 raises the number of steps instead, and has no schedule before it
+//! ends.)
 
 mod bag;
 mod circulant;
@@ -50,7 +51,7 @@ use super::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// A flow through copies of the graph; exact.
+    /// A flow through copies of the graph; exact, except perhaps with an excess.
     Flow,
     /// A trial of every largest set of nodes that one step can reach; may miss a schedule.
     Exhaustion,
@@ -92,20 +93,20 @@ impl fmt::Display for Method {
 /// The options of a search.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The seed of all random numbers: the same seed, start and number of evaluations give the same
-    /// schedule.
+    /// The seed of all random numbers: the same problem and options give the same schedule, unless
+    /// the caller stops the search.
     pub seed: u64,
     /// A schedule to begin from, such as that of the graph before a fault. Its moves over channels
     /// that are gone are left out.
     pub start: Option<Schedule>,
     /// Improve by this method alone, [`Method::Tabu`], [`Method::Orbits`],
     /// [`Method::Umda`], [`Method::Circulant`] or [`Method::Trees`]; `None`: by tabu search
-    /// with and without symmetries, after the two constructions and a greedy schedule.
-    /// Where the method can do nothing, the flow, a greedy method or, for
-    /// [`Method::Orbits`], tabu search takes its place.
+    /// with and without symmetries, after the quick methods. Where the method can do nothing,
+    /// tabu search takes its place or, in `store-forward` for a scatter or with relays that are no
+    /// receivers, the flow or a greedy method.
     pub method: Option<Method>,
-    /// Stop soon after this many evaluations: (path, step) pairs that tabu search weighed, or
-    /// chromosomes.
+    /// Stop soon after this many evaluations: (path, step) pairs that tabu search weighed,
+    /// chromosomes, and greedy trials.
     pub evaluations_max: u64,
     /// A schedule of this many steps is good enough, even if the lower bound is less.
     pub steps_enough: u32,
@@ -134,7 +135,7 @@ pub struct Progress {
     pub steps: Option<u32>,
     /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// The number of steps that is tried now.
+    /// The number of steps that is tried now; 0 within a greedy trial, which aims at no number.
     pub trying: u32,
     /// The method that tries; none while the lower bound is computed.
     pub method: Option<Method>,
@@ -160,7 +161,7 @@ pub struct Found {
     pub schedule: Schedule,
     /// The lower bound: no schedule has fewer steps.
     pub lower_bound: u32,
-    /// The method that found it.
+    /// The method that found the schedule.
     pub method: Method,
     /// How many evaluations were made: see [`Options::evaluations_max`].
     pub evaluations: u64,

@@ -1,4 +1,5 @@
-//! Greedy scatters: every message in the first step that has room for it.
+//! Greedy scatters: in the wormhole model every message in the first step that has room for it, in
+//! `store-forward` the messages with the farthest way first.
 
 use binomesh_overlay::noise::Noise;
 
@@ -9,9 +10,9 @@ use super::instance::Instance;
 use super::paths::{Paths, shuffle};
 use super::tabu::Gene;
 
-/// First fit: the items with the longest paths come first, each in the earliest step in which one
-/// of its paths is free. Returns the number of steps and the genes. Once `goes_on` denies, only the
-/// last few steps are looked at.
+/// First fit: the items whose shortest paths are the longest come first, each in the earliest step
+/// in which one of its paths is free. Returns the number of steps and the genes. Once `goes_on`
+/// denies, only new steps and the last ones, fewer than 64, are looked at.
 pub(super) fn first_fit(
     instance: &Instance,
     seed: u64,
@@ -77,9 +78,9 @@ impl Occupancy {
     }
 }
 
-/// An all-to-all scatter in store-forward: in each step the messages with the farthest way move
-/// first, over any free channel that brings them nearer. Returns the number of steps and the moves,
-/// or `None` if there are more than `most` steps.
+/// A scatter in store-forward: in each step the messages with the farthest way move first, over any
+/// free channel that brings them nearer. Returns the number of steps and the moves, or `None` if
+/// there are more than `most` steps.
 pub(super) fn relay(
     problem: &Problem,
     paths: &Paths<'_>,

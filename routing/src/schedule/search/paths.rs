@@ -32,7 +32,7 @@ impl<'a> Paths<'a> {
         self.hops[from][to]
     }
 
-    /// Whether a path between healthy nodes is simple and short enough.
+    /// Whether a path comes to no node twice and is short enough. Its channels are not looked at.
     pub(super) fn allows(&self, path: &[Node]) -> bool {
         let (Some(from), Some(to)) = (path.first(), path.last()) else {
             return false;

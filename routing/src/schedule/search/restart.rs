@@ -1,8 +1,8 @@
 //! A search that begins from an old schedule, such as that of the graph before a fault.
 //!
 //! Most of the old schedule still holds. A fault breaks the deliveries over channels that are gone,
-//! and those that the receivers of these would have sent. Only these are placed again, at first
-//! with little patience.
+//! and those that the receivers of these would have sent. Tabu search places only the broken
+//! deliveries anew. Then it removes the conflicts, at first with little patience.
 
 use super::super::plan::{Message, Move, Schedule};
 use super::super::topology::Node;
@@ -11,14 +11,14 @@ use super::driver::{Driver, FIRST_GENERATIONS};
 use super::instance::{Instance, KnownPaths};
 use super::tabu::Gene;
 
-/// How many evaluations the first try has; each later one has twice as many. Guess: with fewer,
-/// more repairs are left to the ordinary search.
+/// How many evaluations a try of tabu search has in the first round; in each later round it has
+/// twice as many. Guess: with fewer, more repairs are left to the ordinary search.
 const FIRST_PATIENCE: u64 = 1 << 16;
 /// How many rounds of tries there are, each from the goal upwards. Guess: afterwards the ordinary
 /// search goes on.
 const TRIES: u32 = 6;
-/// How many steps above the goal are tried until there is a schedule. Guess: a schedule that needs
-/// more is left to the ordinary search.
+/// How many numbers of steps, from the goal up, are tried until there is a schedule. Guess: a
+/// schedule that needs more steps is left to the ordinary search.
 const MORE_STEPS_MAX: usize = 8;
 
 /// An old schedule as a search sees it.
@@ -57,7 +57,7 @@ impl Driver<'_> {
         Some(start)
     }
 
-    /// The paths of the old schedule whose nodes still exist.
+    /// The paths of the old schedule whose nodes the graph has, faulty nodes included.
     fn known_paths(&self, old: &Schedule) -> KnownPaths {
         let mut paths = KnownPaths::new();
         for path in old.moves.iter().filter_map(|one| self.path_of(one)) {
@@ -76,7 +76,8 @@ impl Driver<'_> {
         one.path.iter().map(|name| graph.node(name)).collect()
     }
 
-    /// The choices and steps of the old schedule that still exist.
+    /// For each item its choice and step in the old schedule. `None` if the old schedule lacks the
+    /// item, or its path is no choice any more.
     fn genes_of(&self, old: &Schedule, instance: &Instance) -> Vec<Option<Gene>> {
         let graph = self.problem.graph();
         let mut genes = vec![None; instance.items.len()];

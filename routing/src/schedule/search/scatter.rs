@@ -11,7 +11,7 @@
 //! With shortest paths only, a copy keeps the channels that lead away from the
 //! source: there every path is a shortest one. Store-forward: a copy of each node
 //! per step. If the flow serves all receivers in S steps and not in S − 1, S is the
-//! optimum ([EVO] has a bound and an evolutionary search for this).
+//! optimum for such paths ([EVO] has a bound and an evolutionary search for this).
 
 use super::super::flow::Network;
 use super::super::plan::{Model, Move, Ports};
@@ -35,7 +35,7 @@ pub(in super::super) fn least_steps(
 ) -> usize {
     let enough = problem.receivers().len() + problem.graph().node_count();
     let mut steps = first.max(1);
-    // One message per step along a tree is always possible.
+    // One message per step along a tree is always possible, so `enough` steps are.
     while steps < enough && is_served(problem, ways, steps, goes_on) == Some(false) {
         steps += 1;
     }
@@ -139,7 +139,8 @@ impl Flow {
         }
     }
 
-    /// Store-forward: add a node for each time 0 ..= `steps`, and the moves between these times.
+    /// Store-forward: add a copy of every node for each time 0 ..= `steps`, and the moves and waits
+    /// between these times.
     fn add_time(&mut self, problem: &Problem, steps: usize) {
         let graph = problem.graph();
         let origin = problem.source().unwrap_or(0);

@@ -1,10 +1,10 @@
 //! Symmetries of a graph, which turn a search for many deliveries into one for few.
 //!
-//! A symmetry renames the nodes so that channels stay channels. Take a group of them in which only
-//! the identity keeps any node in place. A schedule that looks the same under the whole group is
-//! fixed by one delivery of each orbit: in BMG(64), turned by every number of places, by the
-//! deliveries of node 0. The search is smaller by the size of the group, and its result is an
-//! ordinary schedule.
+//! A symmetry renames the nodes so that channels stay channels. Take a group of symmetries in which
+//! only the identity keeps any healthy node in place. A schedule that looks the same under the
+//! whole group is fixed by one delivery of each orbit: in BMG(64), turned by every number of
+//! places, by the deliveries of node 0. The search is as many times smaller as the group has
+//! elements, and its result is an ordinary schedule.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use super::paths::{below, shuffle};
 /// The most nodes of a graph whose symmetries are looked for. The table of joined nodes has as many
 /// entries as the square of this number.
 const NODES_MAX: usize = 256;
-/// How many nodes the search for one symmetry tries.
+/// How many images of nodes the search for one symmetry tries at most.
 const TRIES_MAX: usize = 20_000;
-/// How many nodes the searches for all symmetries try: a second or so.
+/// How many images of nodes the searches for all symmetries try at most: a second or so.
 const TRIES_IN_ALL: usize = 400_000;
-/// How many random symmetries are drawn.
+/// How often a random symmetry is drawn at most.
 const DRAWS: usize = 400;
-/// How many groups are kept.
+/// With this many groups or more, no further symmetry is drawn.
 const GROUPS_MAX: usize = 48;
 
-/// A group of symmetries in which only the identity keeps a node in place.
+/// A group of symmetries in which only the identity keeps a healthy node in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     /// The symmetries, each as the image of every node. The identity is the first.
@@ -99,7 +99,8 @@ impl Group {
         groups
     }
 
-    /// The least group that contains this group and the symmetry, if it still moves every node.
+    /// The least group that contains this group and the symmetry. `None` if an element other than
+    /// the identity keeps a healthy node in place.
     fn with(&self, symmetry: &[Node], healthy: &[Node]) -> Option<Self> {
         let mut elements = BTreeSet::new();
         let mut waiting = vec![self.elements[0].clone()];
@@ -129,7 +130,7 @@ fn after(first: &[Node], then: &[Node]) -> Vec<Node> {
     first.iter().map(|node| then[*node]).collect()
 }
 
-/// The powers of a symmetry, up to the identity or at most `most`.
+/// The powers of a symmetry before the identity, at most `most` of them.
 fn powers(symmetry: &[Node], most: usize) -> Vec<Vec<Node>> {
     let mut powers = vec![symmetry.to_vec()];
     let mut last = symmetry.to_vec();
@@ -146,7 +147,8 @@ fn powers(symmetry: &[Node], most: usize) -> Vec<Vec<Node>> {
 /// A search for symmetries by trying images node by node.
 struct Search<'a> {
     graph: &'a Topology,
-    /// The healthy nodes in an order in which each, after the first, has an earlier neighbour.
+    /// The healthy nodes that are connected with the first one, in an order in which each, after
+    /// the first, has an earlier neighbour.
     order: Vec<Node>,
     is_joined: Vec<bool>,
 }
@@ -175,7 +177,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A random symmetry that maps the first node to `there`, with at most `left` tries.
+    /// A random symmetry that maps the first node of the order to `there`. `None` if there is none,
+    /// if healthy nodes are not connected, or if [`TRIES_MAX`] or `left` tries are used up. The
+    /// tries are taken from `left`.
     fn symmetry(&self, there: Node, left: &mut usize, noise: &mut Noise) -> Option<Vec<Node>> {
         if self.order.len() != self.graph.healthy_nodes().count() {
             return None;

@@ -2,7 +2,8 @@
 //!
 //! Every delivery has a choice and a step from the beginning. The search reduces the number of
 //! conflicts, as in [EVO] §3.3, and of senders that do not hold the message yet. In each move a
-//! delivery in trouble gets the choice and step with the least trouble, except for recent ones.
+//! delivery in trouble gets the choice and step with the least trouble, except for those that it
+//! had recently.
 //!
 //! Departure: [EVO] repairs inadmissible broadcast trees (§3.4). Here a sender without the message
 //! is a kind of conflict, and is removed like one.
@@ -16,20 +17,20 @@ use super::paths::below;
 /// The choice of an item, and its step from 0.
 pub(super) type Gene = (usize, usize);
 
-/// The weight of each other message on a channel in the same step. Each channel of a path beyond
-/// the shortest length has weight 1, so that of two paths with equal conflicts the shorter one is
-/// preferred: it leaves more room.
+/// The weight of each other message on a channel or port in the same step. Each channel of a path
+/// beyond the shortest length has weight 1, so that of two paths with equal conflicts the shorter
+/// one is preferred: it leaves more room.
 const CROWDED: u32 = 4;
 /// The weight of a sender without the message.
 const LATE: u32 = 2 * CROWDED;
-/// The least and the largest size of the memory of tabu (delivery, choice, step): a few entries per
-/// (delivery, step), since clearing more takes longer than a small search. Two may share an entry,
-/// which does no harm.
+/// The least and the largest number of entries of the memory of tabu genes. Clearing more takes
+/// longer than a small search. Two genes may share an entry: then one is tabu by mistake, which
+/// does little harm.
 const MEMORY: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 18;
-/// How many entries there are per (delivery, step). Guess: with fewer, more gene changes share an
-/// entry and are tabu by mistake.
+/// How many entries there are per (delivery, step), within [`MEMORY`]. Guess: with fewer, more
+/// genes share an entry and are tabu by mistake.
 const MEMORY_PER_CELL: usize = 8;
-/// `goes_on` is asked once in this many evaluations.
+/// Once in this many evaluations, `goes_on` is asked and the limit of evaluations looked at.
 const PATIENCE: u64 = 1 << 16;
 
 /// A search for one number of steps.
@@ -44,7 +45,7 @@ pub(super) struct Tabu<'a> {
     /// For each resource a bit for each step in which it is in use, in words of 64.
     busy: Vec<u64>,
     words: usize,
-    /// Resources and steps in use more than once.
+    /// Pairs (resource, step) in use more than once.
     crowded: Bag,
     /// Items whose sender does not hold the message in time.
     late: Bag,
@@ -54,14 +55,15 @@ pub(super) struct Tabu<'a> {
     tabu: Vec<u64>,
     moves: u64,
     noise: Noise,
-    /// How many pairs (choice, step) were weighed.
+    /// How many pairs (choice, step) were weighed. Each move counts as one more, and so does each
+    /// path in `free_gene`.
     pub(super) evaluations: u64,
 }
 
 impl<'a> Tabu<'a> {
     /// A search that begins with these genes. A delivery without a gene, with one out of range, or
-    /// with a sender that lacks the message is placed where it causes the least trouble. If no
-    /// genes are given, all are drawn.
+    /// with a sender that lacks the message is placed as late as it fits without a conflict. If it
+    /// fits nowhere, its gene is drawn. If no genes are given, all are drawn.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
@@ -107,7 +109,7 @@ impl<'a> Tabu<'a> {
         instance.resources.saturating_mul(steps)
     }
 
-    /// Keep the old deliveries that still hold, then place the other ones.
+    /// Keep the old deliveries that are still possible, then place the other ones.
     fn begin_from(&mut self, start: &[Option<Gene>]) {
         let mut is_placed = vec![false; self.genes.len()];
         let mut order: Vec<usize> = (0..self.genes.len()).collect();
@@ -118,7 +120,7 @@ impl<'a> Tabu<'a> {
                 .flatten()
                 .map_or(usize::MAX, |gene| gene.1)
         };
-        // In this order a sender comes before the deliveries that it makes in later steps.
+        // In this order the delivery to a sender comes before those that the sender makes later.
         order.sort_by_key(step_of);
         let mut broken = Vec::new();
         for item in order {
@@ -145,7 +147,7 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// Whether the sender of a choice holds the message before a step.
+    /// Whether the sender of a choice holds the message before a step, by the placed items.
     fn holds(&self, item: usize, choice: usize, step: usize, is_placed: &[bool]) -> bool {
         match self.instance.teller(item, choice) {
             Teller::Origin => true,
@@ -154,9 +156,10 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// A choice and step without any conflict, the last step first. In late steps most nodes hold
-    /// the message, and steps that the old schedule did not have are empty. All free steps of a
-    /// path are found at once, so a path counts as one evaluation.
+    /// The choice whose last free step is the latest, and that step. Choices whose sender does not
+    /// hold the message by then are left out. In late steps most nodes hold the message, and steps
+    /// that the old schedule did not have are empty. All free steps of a path are found at once, so
+    /// a path counts as one evaluation.
     fn free_gene(&mut self, item: usize, is_placed: &[bool]) -> Option<Gene> {
         let mut last: Option<Gene> = None;
         for choice in self.instance.items[item].choices() {
@@ -191,8 +194,9 @@ impl<'a> Tabu<'a> {
         self.put(item, gene);
     }
 
-    /// Search until there is no conflict, `most` evaluations are made or `goes_on` denies. Returns
-    /// whether there is a schedule.
+    /// Search until no item is in trouble, or until `most` evaluations are made or `goes_on`
+    /// denies. These two are looked at once in [`PATIENCE`] evaluations. Returns whether there is a
+    /// schedule.
     pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let (mut next_question, mut told) = (PATIENCE, 0);
         loop {
@@ -250,8 +254,8 @@ impl<'a> Tabu<'a> {
         }
     }
 
-    /// The gene with the least trouble that is not tabu; if all are tabu, the one with the least
-    /// trouble.
+    /// The gene with the least trouble, except for the old one, those that are tabu, and those
+    /// whose sender never gets the message. If all are excepted, the old gene.
     fn best(&mut self, item: usize, old: Gene) -> Gene {
         let steps = self.steps;
         let mut base = vec![0; steps];
@@ -301,8 +305,9 @@ impl<'a> Tabu<'a> {
         self.tabu[self.memory(item, gene)] > self.moves
     }
 
-    /// The entry of a gene. A broadcast has few steps and shall not come back to a choice soon; a
-    /// scatter has many steps and shall not come back to a step soon.
+    /// The entry of a gene. In a broadcast, which has few steps, an item shall not come back soon
+    /// to the same choice in the same step. In a scatter, which has many steps, an item shall not
+    /// come back soon to a step, by any choice.
     fn memory(&self, item: usize, (choice, step): Gene) -> usize {
         let part = if self.instance.is_broadcast() {
             choice + 1
@@ -316,7 +321,8 @@ impl<'a> Tabu<'a> {
     fn draw(&mut self, item: usize) -> Gene {
         let choices = self.instance.items[item].choices();
         let step = below(self.steps, &mut self.noise);
-        // Some choice can always tell, since the origin reaches all nodes. A few draws find one.
+        // Some choice can always tell, since the origin reaches all nodes. A few draws mostly find
+        // such a choice.
         for _ in 0..32 {
             let choice = choices.start + below(choices.len(), &mut self.noise);
             if self.instance.teller(item, choice) != Teller::Nobody {

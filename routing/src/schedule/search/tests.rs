@@ -170,7 +170,7 @@ fn after_a_fault_the_old_deliveries_that_hold_stay() {
     let new = search("kautz:3,2", &["link:01-10"], request, &options).schedule;
     let is_new = |one: &&Move| !old.moves.contains(one);
     let count = new.moves.iter().filter(is_new).count();
-    // The channel that is gone carried one message in each of four steps.
+    // The channel that is gone carried at most one message in each of four steps.
     assert!(
         (1..=12).contains(&count),
         "{count} deliveries of 132 are new"
@@ -311,8 +311,8 @@ fn the_evolutionary_search_leaves_no_sender_without_the_message() {
 }
 
 /// Nine diamonds in a row and a long tail have 512 paths to `t`, too many to look at
-/// all. Half of them leave the source over the other node than the second receiver,
-/// so one step tells both.
+/// all. The first diamond is `x` and `y`, and one of these is a receiver too. Half of
+/// the paths to `t` leave the source over the other one, so one step tells both receivers.
 #[test]
 fn a_bound_does_not_rely_on_paths_that_were_not_looked_at() {
     let mut edges = String::new();
@@ -345,7 +345,7 @@ fn a_bound_does_not_rely_on_paths_that_were_not_looked_at() {
 
 #[test]
 fn nodes_that_lead_nowhere_are_no_relays() {
-    // A dead end among the receivers is no relay either. Here it is told first.
+    // The node `x` is a dead end and no relay, also where it is a receiver and is told first.
     for (receivers, most) in [(&["t"][..], 2), (&["x", "t"], 3)] {
         let request = Request {
             model: Model::StoreForward,

@@ -7,10 +7,10 @@
 //!
 //! If every node can be reached over k ways that share no channel, there are k trees from the
 //! source to all nodes that share no channel (Edmonds, *Edge-disjoint branchings*, 1973). They are
-//! found one by one, channel by channel. A channel is taken if the others still have as many ways
-//! to its end as trees are missing (Lovász, *On two minimax theorems in graph theory*, 1976). In
-//! each step each tree takes in a block, so B blocks take about B ÷ k steps and the depth of a
-//! tree.
+//! found one by one, channel by channel. A channel is taken if the channels that are left still
+//! have as many ways to its end as trees are missing (Lovász, *On two minimax theorems in graph
+//! theory*, 1976). In each step each tree takes in a block, so B blocks take about B ÷ k steps and
+//! the depth of a tree.
 
 use super::super::flow::Network;
 use super::super::plan::{Collective, Model, Move, Ports};
@@ -30,8 +30,8 @@ struct Tree {
     height: usize,
 }
 
-/// The steps and the moves. `None` for another collective, with one port, if some nodes take no
-/// part, if the graph is too large, or once `goes_on` denies.
+/// The steps and the moves. `None` for another collective, in the wormhole model, with one port, if
+/// some healthy nodes do not receive, if the graph is too large, or once `goes_on` denies.
 pub(super) fn broadcast(
     problem: &Problem,
     goes_on: &mut dyn FnMut() -> bool,

@@ -3,9 +3,10 @@
 //!
 //! A chromosome has a gene for each delivery: path and step, and for a broadcast also the source
 //! (§3.2). Fitness is the number of conflicts (§3.3). A sender that does not hold the message in
-//! time, which a repair can leave, counts as a conflict too. In each generation the better half is
-//! chosen by binary tournament. The new half is drawn from the marginal distributions of the
-//! chosen, mutated and repaired, and replaces the worse half (§3.5).
+//! time, which a repair can leave, counts as a conflict too. In each generation parents, half as
+//! many as the population has chromosomes, are chosen by binary tournament. As many children are
+//! drawn from the marginal distributions of the parents, mutated and repaired, and replace the
+//! worse half (§3.5).
 //!
 //! Departure: [EVO] draws "the worse half of the population" by an order that it does not give.
 //! Here it is the order of fitness.
@@ -13,7 +14,7 @@
 //! Departure: [EVO] starts all deliveries of a broadcast at step 0 (§3.4). Here their steps are
 //! drawn, so that the first population is not all in conflict with itself.
 //!
-//! Departure: [EVO] does not say how many genes a mutation changes. Here it is one in
+//! Departure: [EVO] does not say how many genes a mutation changes. Here it is up to three in
 //! `GENES_PER_MUTATION`.
 
 use binomesh_overlay::noise::Noise;
@@ -24,10 +25,10 @@ use super::tabu::Gene;
 
 /// The size of the population: [EVO] §3.5.
 const POPULATION: usize = 60;
-/// [EVO] §3.5: 90 % of the chromosomes are mutated.
+/// [EVO] §3.5: 90 % of the new chromosomes are mutated.
 const MUTATED_PERCENT: usize = 90;
-/// A mutation changes one gene in this many, and at least one. Guess: the paper does not say how
-/// many.
+/// For this many genes, or fewer at the end, a mutation makes one change, which touches up to three
+/// genes. Guess: the paper does not say how many.
 const GENES_PER_MUTATION: usize = 64;
 
 /// A population for one number of steps.
@@ -36,7 +37,7 @@ pub(super) struct Umda<'a> {
     steps: usize,
     /// The fitness and the genes of each chromosome, the best first.
     population: Vec<(u32, Vec<Gene>)>,
-    /// The items whose message comes from each sender, for the heuristic of §3.4.
+    /// For each sender the items with its messages, for the heuristic of §3.4.
     by_sender: Vec<Vec<usize>>,
     /// How many messages each sender can send per step.
     width: Vec<usize>,
@@ -48,7 +49,8 @@ pub(super) struct Umda<'a> {
 }
 
 impl<'a> Umda<'a> {
-    /// An empty population. `run` draws the chromosomes, some of them from `start`.
+    /// An empty population. The first call of `run` or `generations` draws the chromosomes. Where
+    /// `start` has a gene, most of the chromosomes begin with it.
     pub(super) fn new(
         instance: &'a Instance,
         steps: usize,
@@ -72,8 +74,9 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// Make generations until there is no conflict, `most` chromosomes are evaluated or `goes_on`
-    /// denies. Returns whether there is a schedule.
+    /// Make generations until there is no conflict, one more would evaluate more than `most`
+    /// chromosomes, or `goes_on` denies. The first population is made in any case. Returns whether
+    /// there is a schedule.
     pub(super) fn run(&mut self, most: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let generations = most.saturating_sub(POPULATION as u64) / (POPULATION as u64 / 2);
         self.generations(generations, goes_on);
@@ -141,7 +144,7 @@ impl<'a> Umda<'a> {
         true
     }
 
-    /// Replace the worse half. Returns whether `goes_on` never denied.
+    /// Replace the worse half, or nothing if `goes_on` denies. Returns whether it never denied.
     fn generation(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let parents: Vec<usize> = (0..POPULATION / 2).map(|_| self.tournament()).collect();
         let mut children = Vec::with_capacity(POPULATION / 2);
@@ -198,8 +201,8 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// §3.4, scatter: no node sends more messages in a step than it has channels. Messages beyond
-    /// that go to random steps with room.
+    /// §3.4, scatter: no node sends more messages in a step than it has channels, or with one port
+    /// than one. Messages beyond that go to random steps with room, if there are any.
     fn restore_ports(&mut self, genes: &mut [Gene]) {
         for sender in 0..self.by_sender.len() {
             let mut room = vec![self.width[sender]; self.steps];
@@ -251,8 +254,8 @@ impl<'a> Umda<'a> {
         }
     }
 
-    /// Fitness, §3.3: pairs of messages on one channel in one step. A sender that does not hold the
-    /// message in time counts as well.
+    /// Fitness, §3.3: pairs of messages on one channel or port in one step. A sender that does not
+    /// hold the message in time counts as well.
     fn conflicts(&mut self, genes: &[Gene]) -> u32 {
         let late = (0..genes.len()).filter(|item| {
             let (choice, step) = genes[*item];

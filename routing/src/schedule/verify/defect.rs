@@ -7,7 +7,7 @@ use super::super::problem::ProblemError;
 /// A rule that a schedule breaks. `number` counts the moves of the file from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// The schedule is for another graph.
+    /// The schedule is for another graph, or faults were taken out of the given graph already.
     #[error("the schedule is for the graph {schedule}, not for {given}")]
     OtherGraph {
         /// The graph that the schedule names.
@@ -15,7 +15,7 @@ pub enum Defect {
         /// The graph that was given.
         given: String,
     },
-    /// A fault of the header does not exist.
+    /// A fault of the header does not exist, or there are too many faults.
     #[error("faults: {0}")]
     Fault(#[from] FaultError),
     /// The header makes no sense.
@@ -85,7 +85,7 @@ pub enum Defect {
         /// The message of the move.
         message: Message,
     },
-    /// A message goes to a node that takes no part, or is not its destination.
+    /// A message goes back to its origin or, in the wormhole model, to a node that is no receiver.
     #[error("move {number}: {to} is no receiver of this message")]
     NotFor {
         /// The number of the move.

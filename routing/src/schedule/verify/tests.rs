@@ -177,7 +177,7 @@ fn rule_a_path_is_as_long_as_the_excess_allows() {
     assert_eq!(judge(&schedule), Ok(()));
     schedule.excess = 1;
     assert!(judge(&schedule).is_err());
-    // One hop per step, whatever the excess.
+    // In store-forward a move has one hop, whatever the excess.
     let defect = broken(RELAYED, |one| {
         one.excess = 3;
         path(one, 0, &["0", "1", "2"]);
@@ -304,7 +304,7 @@ fn rule_a_sender_holds_the_message_since_an_earlier_step() {
         ),
         "{defect}"
     );
-    // In a wormhole scatter no node but the origin ever holds a message.
+    // In a wormhole scatter no node passes on a message, so no message is named by its two ends.
     let relayed = read(&RELAYED.replace("store-forward", "wormhole"));
     assert!(matches!(judge(&relayed), Err(Defect::NoMessage { .. })));
 }

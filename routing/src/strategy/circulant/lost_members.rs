@@ -3,8 +3,8 @@
 //! The rank of a dead member stays vacant for a while, and with it a place in the schedule. If the
 //! dead member's parent in each tree sent to the dead member's children instead, the parent would
 //! have several copies to send in one round, most of them over a further node. So each of these
-//! children gets the block from another of its own neighbours in the binomial graph, and all
-//! neighbours get about the same number of such children.
+//! children gets the block from another of its own neighbours in the binomial graph. Over all trees
+//! but the last, the children are spread so that no neighbour sends many more copies than others.
 
 use super::{Tree, Trees};
 
@@ -64,7 +64,7 @@ fn arcs(tree: &Tree) -> Vec<Arc> {
 struct Wiring<'a> {
     population: u32,
     lost: &'a [u32],
-    /// How many copies each rank sends while one block goes down each tree.
+    /// How many copies each rank sends while one block goes down each tree but the last.
     sends: Vec<u32>,
 }
 
@@ -87,16 +87,16 @@ impl Wiring<'_> {
         }
     }
 
-    /// The most copies that a rank sends which is not lost.
+    /// The most copies that any rank sends, lost ranks left aside.
     fn most(&self) -> u32 {
         let all = (0..).zip(&self.sends);
         let living = all.filter(|(rank, _)| !self.is_lost(*rank));
         living.map(|(_, sends)| *sends).max().unwrap_or_default()
     }
 
-    /// Take a child from a rank that sends more than `most` copies, if another neighbour of that
-    /// child sends at least two fewer. Returns whether there was such a child. Each time the
-    /// numbers become more even, so the loop ends.
+    /// Take a child from a rank that sends more than `most` copies, if another possible parent of
+    /// that child sends at least two fewer. Returns whether there was such a child. Each time the
+    /// numbers become more even, so the loop of the caller ends.
     fn relieve(&mut self, arcs: &mut [Arc], most: u32) -> bool {
         let sends = |wiring: &Self, rank: u32| wiring.sends.get(rank as usize).copied();
         for rank in 1..self.population {
@@ -208,8 +208,8 @@ mod tests {
         wiring.most()
     }
 
-    /// Whether some rank sends more than before. It is at most one copy more, in as many blocks as
-    /// there are trees.
+    /// Check the trees without the lost members. Returns whether the busiest rank sends more copies
+    /// than before, at most one more, while one block goes down each tree but the last.
     fn check(population: u32, lost: &[u32]) -> bool {
         let case = format!("{population} members without {lost:?}");
         let all = Trees::of(population).unwrap();

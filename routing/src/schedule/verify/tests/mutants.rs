@@ -28,8 +28,8 @@ fn sample(
     (graph, found.schedule)
 }
 
-/// Samples of all collectives and models, with blocks, an excess, faults and lists, and by all
-/// searches.
+/// Samples of all collectives and models, with blocks, an excess, faults and lists, and by several
+/// methods of search.
 fn samples() -> Vec<(Topology, Schedule)> {
     let mut samples = Vec::new();
     let all = |collective| Request::paper(collective, None);
@@ -248,7 +248,7 @@ const MUTATIONS: [Mutation; 17] = [
                 .map(|node| graph.node_name(*node).to_owned());
             let to = &schedule.moves[place].to;
             schedule.receivers = Some(names.filter(|name| name != to).collect());
-            // In other collectives relays learn messages, or only the root receives.
+            // In store-forward relays may learn messages, and in a gather only the root receives.
             let is_wormhole = schedule.model == Model::Wormhole;
             (is_wormhole && schedule.collective != Collective::Aog).then_some(())
         },
