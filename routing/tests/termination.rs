@@ -98,10 +98,10 @@ fn steps_that_wait_for_each_others_room_come_to_an_end() {
     }
 }
 
-/// The origin takes a member for dead. The next epoch lists the member again, and the member
-/// sends nothing to the origin. The origin tries it nevertheless.
+/// The origin takes a member for dead. The next epoch still lists the member, and the member sends
+/// nothing to the origin first. The origin tries it nevertheless.
 #[test]
-fn a_verdict_ends_with_its_epoch() {
+fn a_new_epoch_makes_a_verdict_doubtful() {
     let mut network = Network::new(20, 5, Conditions::default(), Config::default());
     let members = network.members.clone();
     // The distance of 6 is no power of two, so the two members are no fingers of each other.

@@ -140,8 +140,8 @@ impl CollectiveError {
             Self::Call(CallError::Busy) => "wait for the outcomes of earlier calls",
             Self::Call(CallError::TooLarge { .. }) => "call with shorter values",
             Self::Call(CallError::TooManyNames) => {
-                "use the name of an earlier collective with a \
-                                                    greater generation"
+                "wait for the outcomes of earlier generations of this name, or use the name of \
+                 another earlier collective with a greater generation"
             }
             Self::Call(CallError::Terms(_)) => {
                 "correct the list of members, the root, or the number of survivors"

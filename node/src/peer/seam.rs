@@ -157,8 +157,9 @@ impl<I: Id> Message<I> {
 }
 
 impl<I> Input<I> {
-    /// Whether the input is for the relay or the collectives. Such an input changes the overlay
-    /// only along with an event, or in details that can wait for the next beat.
+    /// Whether the input is for the relay or the collectives. After such an input the host need not
+    /// show the placement anew: a change of the overlay comes with an overlay event, or can wait
+    /// for the next beat.
     pub(crate) const fn is_of_relay(&self) -> bool {
         matches!(
             self,

@@ -75,9 +75,9 @@ pub enum Message<I, K> {
     },
     /// A request: I lack my finger at `level`; introduce it to me if you know it.
     Seek {
-        /// The level that the asker lacks, from 1.
+        /// The level of the finger that the asker lacks, at least 1: level 0 is the ring.
         level: u8,
-        /// The way from the asker to the receiver.
+        /// The way from the asker to the finger that it lacks.
         direction: Direction,
         /// The mark of the asker's place.
         mark: K,

@@ -44,7 +44,8 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// Whether name, life and addresses are within their bounds, and the addresses can be dialled.
+    /// Whether the name, the life in the word about metrics, and the addresses are within their
+    /// bounds, and the addresses can be dialled.
     pub fn is_within_bounds(&self) -> bool {
         self.name.len() <= NAME_MAX
             && self.metrics.is_none_or(|word| word.boot <= BOOT_MAX)

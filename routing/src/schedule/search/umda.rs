@@ -120,6 +120,7 @@ impl<'a> Umda<'a> {
     /// Draw the first population. Returns whether `goes_on` never denied.
     fn populate(&mut self, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let instance = self.instance;
+        let mut is_whole = true;
         for number in 0..POPULATION {
             // The first chromosome is as given; the others differ from it.
             let genes = (0..instance.items.len()).map(|item| {
@@ -137,11 +138,12 @@ impl<'a> Umda<'a> {
             let fitness = self.conflicts(&genes);
             self.population.push((fitness, genes));
             if !goes_on(1) {
-                return false;
+                is_whole = false;
+                break;
             }
         }
         self.population.sort_by_key(|(fitness, _)| *fitness);
-        true
+        is_whole
     }
 
     /// Replace the worse half, or nothing if `goes_on` denies. Returns whether it never denied.
