@@ -9,30 +9,18 @@ use std::time::Duration;
 
 use binomesh_overlay::quic::LinkReport;
 use metrics::with_local_recorder;
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 
 use crate::catalogue;
 use crate::recorder::{SharedRecorder, recording};
 use crate::report::{NodeReport, SlowPeer};
 use crate::scrape::Scrape;
 
-/// Buckets for times: from half a millisecond on a loopback to a minute of repair.
+/// Buckets of all histograms, which are of times: from half a millisecond on a loopback to a minute
+/// of repair.
 const SECONDS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
 ];
-/// Buckets for lengths: from one frame to the largest payload.
-const BYTES: [f64; 8] = [
-    64.0,
-    256.0,
-    1024.0,
-    4096.0,
-    16384.0,
-    65536.0,
-    1_048_576.0,
-    16_777_216.0,
-];
-/// Buckets for counts: hops, batch sizes, levels.
-const COUNTS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
 
 /// How often histograms are folded. Otherwise their samples would pile up until the next scrape.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -53,9 +41,7 @@ impl Exporter {
     pub fn new(node: &str) -> Result<Self, BuildError> {
         let recorder = PrometheusBuilder::new()
             .add_global_label("node", node)
-            .set_buckets(&COUNTS)?
-            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
-            .set_buckets_for_metric(Matcher::Suffix("_bytes".to_owned()), &BYTES)?
+            .set_buckets(&SECONDS)?
             .build_recorder();
         let handle = recorder.handle();
         let recorder: SharedRecorder = Arc::new(recorder);

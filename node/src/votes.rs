@@ -8,8 +8,8 @@
 //!
 //! A line is written but not forced to the disk: it outlives the process, but not always the host.
 //! So a file that another start of the host wrote counts as lost, and stays so, see
-//! [`binomesh_routing::collective::lives`]. A record of more than [`Lives::MAX_NAMES`] names is given
-//! up at the next start and counts as lost, so that the file does not grow from life to life.
+//! [`binomesh_routing::collective::lives`]. A record of more than [`Lives::MAX_NAMES`] names is
+//! given up at the next start and counts as lost, so that the file does not grow from life to life.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -3,10 +3,10 @@
 //! It works like a relay of couriers. A courier signs for its parcels (*custody*), hands some of
 //! them on, and reports back (*done*) when all are delivered. The report names the addressees for
 //! whom that is not known (*exceptions*). The giver of a parcel keeps a duplicate until then, and
-//! hands it to another courier if nobody signs. In the code a parcel is a *copy* of a message with
-//! a *part*: the interval of members that it is for. The node that gives it is the *delegator*, the
-//! receiver is the *delegate*, and one handed-out part is a *delegation*. A part that a node has
-//! signed for is its *duty*.
+//! hands it to another courier if nobody signs, or if the one that signed is lost. In the code a
+//! parcel is a *copy* of a message with a *part*: the interval of members that it is for. The node
+//! that gives it is the *delegator*, the receiver is the *delegate*, and one handed-out part is a
+//! *delegation*. A part that a node has signed for is its *duty*.
 //!
 //! ```text
 //!   origin ──packet [4,8)──▶ 4 ──packet [6,8)──▶ 6 ──packet [7,8)──▶ 7
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! [`Relay`] has the one match over its inputs. Its components (`Parts`) do the work. Each has its
-//! own state, inputs and rules, uses the components below it, and knows nothing of those above:
+//! own state, inputs and rules, and knows nothing of those above it. `origin` and `receiver` use
+//! `custody`, and each indented component serves the one above it:
 //!
 //! ```text
 //!   origin     own messages: acceptance, rounds, receipts
@@ -24,7 +25,7 @@
 //!     delegator  hands parts of messages on, also when they are late, lost or refused
 //!       sender     copies on their way: room, turns, offers, waits
 //!   links      the links of the sibling tree, if the router uses it
-//!   epochs, peers  tables and states of members: read by all
+//!   epochs, peers  tables and states of members, shared by all
 //! ```
 //!
 //! Connections and the chunks of large payloads are not handled here.

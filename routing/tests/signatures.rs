@@ -364,7 +364,8 @@ fn nobody_is_refused_for_want_of_a_signature_that_the_origin_gave() {
         let mut origin = Single::with(ORIGIN, config);
         origin.handle(Input::View(view(1, 32, 0, |rank| ORIGIN + rank.0)));
         publish(&mut origin, given);
-        // One member of each longer part is excepted. The origin does not know this member.
+        // Each part of four or more members reports one of them as unsigned. This member is no
+        // finger of the origin, so the origin does not know its name and cannot ask it.
         for (to, packet) in origin.packets() {
             let errand = packet.header.errand;
             let end = errand.part.spans()[0].end;

@@ -189,10 +189,11 @@ pub(super) fn overlay_config(
 /// With fewer, an orphan may know no live peer; with more, a loss causes more dials.
 const NEIGHBOURS_AS_SEEDS: usize = 16;
 
-/// The contacts of a node in a fully connected system: the peers at the distances 2^i on both sides
-/// of it in the list, and the first of the list. Its parent and children in the tree are among
-/// them. These contacts lead from each node to every other one; to probe all peers after a loss
-/// would cost thousands of dials.
+/// The contacts of a node in a fully connected system, besides its configured seeds: the peers at
+/// the distances 2^i on both sides of it in the list, and the first of the list. If all lists are
+/// equal and all listed peers are met, its first parent and children in the tree are among them.
+/// These contacts lead from each node to every other one; to probe all peers after a loss would
+/// cost thousands of dials.
 fn seeds_among(peers: &[PeerId], me: PeerId) -> impl Iterator<Item = PeerId> + '_ {
     let place = peers.iter().position(|peer| *peer == me).unwrap_or(0);
     let count = peers.len();

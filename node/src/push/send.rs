@@ -26,7 +26,8 @@ use crate::topic::Topic;
 const SOON: Duration = Duration::from_secs(2);
 /// Reasons for an unreached member that say nothing about a narrow link: the member is gone.
 const GONE: [&str; 2] = ["down", "left"];
-/// The pause before a piece is tried again that a busy node has refused.
+/// The pause before a piece is sent again that this node itself has refused: it is busy, or not
+/// ready.
 const AGAIN: Duration = Duration::from_millis(50);
 /// The most bytes of a head: a name and numbers.
 const HEAD_MAX: usize = 512;

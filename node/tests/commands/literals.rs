@@ -61,7 +61,8 @@ struct Scanner {
     keyword: Option<&'static str>,
     /// The function whose body comes next.
     function: Option<String>,
-    /// The bindings whose value is not complete, each with its number of open brackets.
+    /// The bindings whose value is not complete, each with the number of brackets that were
+    /// open at its name.
     bindings: Vec<(usize, String)>,
     found: Vec<Literal>,
 }

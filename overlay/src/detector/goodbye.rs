@@ -38,8 +38,8 @@ struct Entry {
     beats_left: u32,
     /// For how many more beats late messages of that life may arrive.
     late_beats_left: u32,
-    /// How many more times other nodes are asked about the goodbye.
-    asked: u32,
+    /// How many questions about the goodbye are left to ask, each of one linked peer.
+    questions_left: u32,
 }
 
 /// The goodbyes that a node has heard.
@@ -110,7 +110,7 @@ impl<I: Id> Goodbyes<I> {
             is_told: false,
             beats_left: self.life,
             late_beats_left: if is_linked { self.late_beats } else { 0 },
-            asked: ASKED,
+            questions_left: ASKED,
         };
         self.believed.insert(peer);
         self.entries.insert(peer, entry);
@@ -160,7 +160,7 @@ impl<I: Id> Goodbyes<I> {
             // A corrupted counter must not last longer than a valid one.
             entry.beats_left = entry.beats_left.min(life).saturating_sub(1);
             entry.late_beats_left = entry.late_beats_left.min(late).saturating_sub(1);
-            entry.asked = entry.asked.min(ASKED);
+            entry.questions_left = entry.questions_left.min(ASKED);
             if entry.is_over() && !was_over {
                 // The entry stays: the same goodbye from a node that still keeps it must not be
                 // news again.
@@ -186,16 +186,16 @@ impl<I: Id> Goodbyes<I> {
     pub(super) fn doubt_all(&mut self) {
         self.entries
             .values_mut()
-            .for_each(|entry| entry.asked = ASKED);
+            .for_each(|entry| entry.questions_left = ASKED);
     }
 
     /// At most `most` goodbyes, as rumours, about which others are asked now. Each goodbye is
     /// returned by [`ASKED`] calls.
     pub(super) fn fresh(&mut self, most: usize) -> Vec<Rumour<I>> {
         let entries = self.entries.iter_mut();
-        let fresh = entries.filter(|(_, entry)| entry.asked > 0 && !entry.is_over());
+        let fresh = entries.filter(|(_, entry)| entry.questions_left > 0 && !entry.is_over());
         let asked = fresh.take(most).map(|(peer, entry)| {
-            entry.asked -= 1;
+            entry.questions_left -= 1;
             entry.goodbye(*peer).rumour()
         });
         asked.collect()
@@ -239,7 +239,7 @@ impl<I: Id> Goodbyes<I> {
             is_told: noise & 8 > 0,
             beats_left: (noise >> 8) as u32 | 1,
             late_beats_left: (noise >> 40) as u32,
-            asked: (noise >> 50) as u32,
+            questions_left: (noise >> 50) as u32,
         };
         self.entries.insert(peer, entry);
     }

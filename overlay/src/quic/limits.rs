@@ -6,9 +6,10 @@ use std::time::Duration;
 pub(super) const MAINTENANCE_FRAME: usize = 64 << 10;
 /// The longest control body; longer ones close the connection. 64 KiB.
 pub(super) const CONTROL_FRAME: usize = 64 << 10;
-/// How many streams for single large packets one link writes at once; further packets wait. Two of
-/// them and the persistent packet stream can fill three quarters of the connection window. The last
-/// quarter is left to maintenance and control.
+/// How many streams for single large packets one link writes at once; further packets wait. A
+/// packet counts until its last byte is given to QUIC. Two of these streams and the persistent
+/// packet stream can fill three quarters of the connection window. As a rule the last quarter is
+/// left to maintenance and control.
 pub(super) const LARGE_STREAMS: usize = 2;
 /// Bytes of maintenance frames that wait for the host; they do not wait behind other frames. When
 /// full, readers wait as for [`TransportLimits::event_bytes`]. A guess: sixteen of the longest
@@ -26,8 +27,9 @@ pub(super) const STREAM_WINDOW: u32 = 512 << 10;
 /// Unread bytes per connection. 2 MiB: see [`LARGE_STREAMS`]; quinn's unlimited
 /// default let one peer take 130 MB.
 pub(super) const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Unacknowledged bytes per connection. 2.5 MiB: above the receiver's window, so that the
-/// receiver's window is the effective limit, and packets cannot use up the sender's first.
+/// The bytes of a connection that the sender keeps: not sent yet, not acknowledged, or acknowledged
+/// only in part of a write. 2.5 MiB: more than the receiver's window by one write of
+/// [`STREAM_WINDOW`], so that as a rule the receiver's window is the limit.
 pub(super) const SEND_WINDOW: u64 = 5 << 19;
 /// The first congestion window. 256 KiB, a guess for a LAN: what 1 Gbit/s carries in 2 ms. If it is
 /// too large, the first burst of a link loses packets; if it is too small, long messages start

@@ -55,7 +55,9 @@ pub enum CallError {
     TooOld(u64),
     /// There is no room for another name, or for another generation of this one, here or at the
     /// coordinator.
-    #[error("there is no room for another name of a collective, or for another generation of this name, here or at the coordinator")]
+    #[error(
+        "there is no room for another name of a collective, or for another generation of this name, here or at the coordinator"
+    )]
     TooManyNames,
     /// There are too many callers or bytes at this node.
     #[error("too many calls of collectives wait, or their values have too many bytes")]

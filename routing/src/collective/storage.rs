@@ -35,7 +35,8 @@ struct Partial {
     /// Whether a size that the member `asked_last` named has made the fetch start again since it
     /// was asked.
     has_restarted: bool,
-    /// The length of `front` at the last call of [`Storage::has_grown`].
+    /// The length of `front` at the last call of [`Storage::has_grown`]; 0 before the first call
+    /// since the fetch began or began again.
     seen: usize,
 }
 
