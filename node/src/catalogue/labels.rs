@@ -78,7 +78,7 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     ("published", "messages of this node were accepted"),
     (
         "window_full",
-        "messages of this node were not, as too many were open",
+        "attempts of this node to send that found too many messages open; the message waits and is tried again",
     ),
     (
         "kept_full",

@@ -16,12 +16,28 @@ const PARTS: [&str; 5] = [
     "The process",
 ];
 
+/// The section about the metrics of full queues, which are in several tables.
+const FULL_QUEUES: &str = "
+## Full queues
+
+| turned away for want of room | counted in |
+|---|---|
+| messages of local users | `binomesh_sends_refused_total{full}` |
+| messages to be kept for absent members | `binomesh_relay_events_total{event=\"kept_full\"}` |
+| parts of messages of others | `binomesh_relay_refused_total{reason=\"busy\"}` and `{reason=\"full\"}` |
+| frames to a neighbour | `binomesh_transport_full_total{class}` |
+| messages for a slow subscriber | `binomesh_subscriber_missed_total` |
+
+The alert *BinomeshQueueNearBound* comes before most of these. [bounds.md](bounds.md) has all bounds.
+";
+
 fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
         What `/metrics` of a node shows. Each series has the label `node`, the node's name, besides those of its row. Counters and\n\
         histograms whose labels are known beforehand begin at 0. Series of a neighbour end with its link, at once. This page is written from the code: `BINOMESH_WRITE_DOCS=1 cargo test -p binomesh --test commands metrics`.\n",
     );
+    text.push_str(FULL_QUEUES);
     for (part, registry) in PARTS.iter().zip(catalogue::ALL) {
         text.push_str(&section(part, registry));
     }
@@ -73,6 +89,13 @@ fn the_document_of_metrics_is_what_the_code_says() {
     let document = document();
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, &document).expect("written");
+    }
+    let sections: String = document.split(FULL_QUEUES).collect();
+    for word in FULL_QUEUES
+        .split(['`', '{'])
+        .filter(|word| word.starts_with("binomesh_"))
+    {
+        assert!(sections.contains(word), "no metric is called {word}");
     }
     let there = std::fs::read_to_string(&path).expect("readable");
     assert!(
