@@ -140,6 +140,7 @@ mod tests {
         assert!(matches!(refused, Err(SocketError::NotASocket(_))));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
+
     #[tokio::test]
     async fn the_longest_path_is_the_one_that_the_error_names() {
         let dir = tempfile::tempdir().unwrap();

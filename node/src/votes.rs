@@ -8,8 +8,8 @@
 //!
 //! A line is written but not forced to the disk: it outlives the process, but not always the host.
 //! So a file that another start of the host wrote counts as lost, and stays so, see
-//! [`binomesh_routing::collective::lives`]. A record of more than [`Lives::MAX_NAMES`] names is
-//! given up at the next start and counts as lost, so that the file does not grow from life to life.
+//! [`binomesh_routing::collective::lives`]. The entries of a lost
+//! record are not kept.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use binomesh_overlay::PeerId;
-use binomesh_routing::collective::lives::{Lives, Record};
+use binomesh_routing::collective::lives::Record;
 use binomesh_routing::collective::{Key, Name};
 
 /// This word after the id of the host's start says that an earlier record was lost.
@@ -74,8 +73,7 @@ impl Votes {
         let (former_kernel, was_lost, mut greatest) = read.unwrap_or_default();
         // A record that was lost once stays lost, also for later lives.
         let is_other = former_kernel != kernel || kernel.is_empty();
-        let is_full = greatest.len() > Lives::<PeerId>::MAX_NAMES;
-        let is_lost = returns && (is_other || text.is_none() || was_lost || is_full);
+        let is_lost = returns && (is_other || text.is_none() || was_lost);
         if is_lost {
             greatest.clear();
         }
@@ -211,9 +209,11 @@ mod tests {
     #[test]
     fn a_record_of_another_start_of_the_host_or_no_record_counts_as_lost() {
         let dir = tempfile::tempdir().unwrap();
-        Votes::open_on(dir.path(), false, "k").unwrap();
-        let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
+        let (mut votes, _) = Votes::open_on(dir.path(), false, "k").unwrap();
+        votes.record(&key("x", 7)).unwrap();
+        let (votes, record) = Votes::open_on(dir.path(), true, "another").unwrap();
         assert_eq!(record, Record::Lost);
+        assert!(votes.greatest.is_empty());
         let (_, record) = Votes::open_on(dir.path(), true, "another").unwrap();
         assert_eq!(record, Record::Lost);
         let (_, record) = Votes::open_on(dir.path(), true, "").unwrap();
@@ -235,22 +235,6 @@ mod tests {
         assert!(length < COMPACT_BYTES, "{length}");
         let (_, record) = Votes::open(dir.path(), true).unwrap();
         assert_eq!(record, kept(&[(&long, COMPACT_BYTES / 80 - 1)]));
-    }
-
-    #[test]
-    fn a_record_of_too_many_names_is_given_up_at_the_next_start() {
-        let dir = tempfile::tempdir().unwrap();
-        let most = Lives::<PeerId>::MAX_NAMES;
-        let (mut votes, _) = Votes::open_on(dir.path(), false, "k").unwrap();
-        for name in 0..most {
-            votes.record(&key(&name.to_string(), 7)).unwrap();
-        }
-        let (mut votes, record) = Votes::open_on(dir.path(), true, "k").unwrap();
-        assert!(matches!(record, Record::Kept(kept) if kept.len() == most));
-        votes.record(&key("one more", 7)).unwrap();
-        let (votes, record) = Votes::open_on(dir.path(), true, "k").unwrap();
-        assert_eq!(record, Record::Lost);
-        assert!(votes.greatest.is_empty() && votes.length < 100);
     }
 
     #[test]

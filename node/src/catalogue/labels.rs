@@ -82,7 +82,7 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     ),
     (
         "kept_full",
-        "messages of this node were not, as too many are kept for members that are away",
+        "messages of this node were not accepted, as too many are kept for members that are away",
     ),
     ("waited", "broadcasts waited for the names of all members"),
     (

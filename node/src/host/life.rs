@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// React to proof that this node's identity had a newer life. No process of that life was
-    /// found, or this process is still starting and so gives way.
+    /// found, or this process is still starting and so takes a greater number without a search.
     pub(super) fn on_outlived(&mut self, newest: u64) {
         if newest < self.state.boot || self.leaving.is_some() {
             return;

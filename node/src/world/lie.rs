@@ -43,8 +43,8 @@ pub enum Lie {
     Marks,
     /// Introduces peers that are not its fingers, and denies its real fingers.
     Fingers,
-    /// Names wrong leaves, successors and distances in the messages that form the ring, and wrong
-    /// senders of messages that it passes on.
+    /// Names wrong leaves, successors, distances and counts in the messages that form the ring, and
+    /// wrong senders of messages that it passes on.
     Ring,
     /// Sends goodbyes and refusals to arbitrary peers.
     Goodbyes,

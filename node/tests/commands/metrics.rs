@@ -28,7 +28,7 @@ const FULL_QUEUES: &str = "
 | frames to a neighbour | `binomesh_transport_full_total{class}` |
 | messages for a slow subscriber | `binomesh_subscriber_missed_total` |
 
-The alert *BinomeshQueueNearBound* comes before most of these. [bounds.md](bounds.md) has all bounds.
+The alert *BinomeshQueueNearBound* comes before most of these, where bytes are the bound. [bounds.md](bounds.md) has all bounds.
 ";
 
 fn document() -> String {
@@ -96,6 +96,12 @@ fn the_document_of_metrics_is_what_the_code_says() {
         .filter(|word| word.starts_with("binomesh_"))
     {
         assert!(sections.contains(word), "no metric is called {word}");
+    }
+    for value in FULL_QUEUES.split('"').skip(1).step_by(2) {
+        assert!(
+            sections.contains(&format!("`{value}`: ")),
+            "no label has the value {value}"
+        );
     }
     let there = std::fs::read_to_string(&path).expect("readable");
     assert!(

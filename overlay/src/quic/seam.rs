@@ -80,7 +80,7 @@ pub enum TransportEvent {
         reason: DialError,
     },
     /// A newer life of this node's identity is proven. No running process of that life is known, or
-    /// this process is starting and so gives way. The host must begin a life with a greater boot.
+    /// this process is starting and so takes a greater number without a search. The host must begin a life with a greater boot.
     Outlived {
         /// The boot of that life.
         newest: u64,

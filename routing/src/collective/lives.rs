@@ -64,6 +64,9 @@ pub struct Lives<I> {
     /// This life, and each later one of this process, votes nowhere any more: there were too many
     /// names, or a vote could not be recorded.
     is_barred_for_good: bool,
+    /// An answer to an introduction had more names than there is room for. So this life does not
+    /// know all floors, and is not sure for others either.
+    has_overflowed: bool,
 }
 
 impl<I: Id> Lives<I> {
@@ -73,8 +76,9 @@ impl<I: Id> Lives<I> {
     /// In how many lists of members a new life introduces itself. Full: it does not vote in
     /// operations of further lists.
     pub const MAX_LISTS: usize = 256;
-    /// How many names may have a floor by the answers of other members: more than a member keeps.
-    /// After an answer that could bring more, this life votes nowhere any more.
+    /// How many names may have a floor by the answers of other members: four times as many as a
+    /// member takes up in one life. After an answer that would bring more, this life votes nowhere
+    /// any more.
     pub const MAX_NAMES: usize = 4096;
 
     /// A life with this record of the former ones.
@@ -89,6 +93,7 @@ impl<I: Id> Lives<I> {
             known_to: BTreeMap::new(),
             floors,
             is_barred_for_good: false,
+            has_overflowed: false,
         }
     }
 
@@ -99,6 +104,9 @@ impl<I: Id> Lives<I> {
 
     /// Whether this life may vote in operations of this list, to which it belongs.
     pub fn is_sure(&self, list: &Digest, members: usize) -> bool {
+        if self.has_overflowed {
+            return false;
+        }
         if self.has_record {
             return true;
         }
@@ -158,7 +166,8 @@ impl<I: Id> Lives<I> {
         *answer = Some(is_sure || *answer == Some(true));
         let is_new = |key: &&Key| !self.floors.contains_key(&key.name);
         let names: BTreeSet<&Name> = touched.iter().filter(is_new).map(|key| &key.name).collect();
-        self.is_barred_for_good |= self.floors.len() + names.len() > Self::MAX_NAMES;
+        self.has_overflowed |= self.floors.len() + names.len() > Self::MAX_NAMES;
+        self.is_barred_for_good |= self.has_overflowed;
         if self.is_barred_for_good {
             return;
         }
@@ -270,5 +279,6 @@ mod tests {
         assert!(!lives.is_barred());
         lives.on_known(4, &LIST, true, vec![named(Lives::<u8>::MAX_NAMES)]);
         assert!(lives.is_barred());
+        assert!(!lives.is_sure(&LIST, 5), "it does not know all floors");
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn measure(
         return Ok(());
     }
     let receivers = receivers(network, home, way).await?;
-    Memory::reset_peak()?;
+    Memory::reset_peak().map_err(Failure::run)?;
     let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
     match network {
         Network::Ours(ours) if way != Way::Messages => {
@@ -71,7 +71,7 @@ pub(super) async fn measure(
         _ => stream(network, size, home).await?,
     }
     let (took, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
-    let peak = Memory::now()?.peak_kib as f64 / 1024.0;
+    let peak = Memory::now().map_err(Failure::run)?.peak_kib as f64 / 1024.0;
     drop(receivers);
     let bytes = size as f64 * f64::from(home.nodes() - 1);
     let workload = way.workload(mib);

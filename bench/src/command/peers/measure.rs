@@ -195,14 +195,15 @@ impl Round<'_> {
     }
 
     async fn form(&mut self) -> Result<Network, Failure> {
-        let rss = Memory::now()?.rss_kib;
+        let rss = Memory::now().map_err(Failure::run)?.rss_kib;
         let (clock, cpu) = (Stopwatch::start(), CpuWatch::of_process());
         let forming = Network::form(self.system, self.home, self.peers);
         let formed = within(self.limit(), forming).await;
         let network = formed.ok_or_else(|| self.late(&"forming"))??;
         let (took, cpu) = (clock.elapsed(), cpu.elapsed());
         let per_link = cpu.as_secs_f64() * 1e3 / network.links(self.home) as f64;
-        let grown = Memory::now()?.rss_kib.saturating_sub(rss) as f64;
+        let now = Memory::now().map_err(Failure::run)?;
+        let grown = now.rss_kib.saturating_sub(rss) as f64;
         for (figure, value) in [
             (Figure::FormationSeconds, took.as_secs_f64()),
             (Figure::FormationCpuSeconds, cpu.as_secs_f64()),

@@ -58,9 +58,7 @@ fn read(flag: &str, file: &Path) -> Result<String, Failure> {
     let about = std::fs::metadata(file);
     let about = about.map_err(|error| refuse(format!("{error}; name a file that can be read")))?;
     if !about.is_file() {
-        return Err(refuse(
-            "not a regular file; name a file that --out has written".to_owned(),
-        ));
+        return Err(refuse("it is not a regular file; name a file".to_owned()));
     }
     if about.len() > FILE_BYTES_MAX {
         return Err(refuse(
