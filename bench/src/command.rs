@@ -23,6 +23,7 @@ pub mod schedule;
 pub mod verify;
 mod world;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use binomesh_overlay::config::Pace;
 use clap::{Parser, Subcommand};
 
 use crate::hosts::HostError;
+use crate::record::Unprinted;
 
 /// Measure and check Binomesh.
 #[derive(Debug, Parser)]
@@ -172,6 +174,14 @@ impl Failure {
     pub fn run(error: impl std::fmt::Display) -> Self {
         Self::Run(error.to_string())
     }
+
+    /// A file in the folder of `--out` that could not be written.
+    pub fn unwritable(path: &Path, error: &std::io::Error) -> Self {
+        Self::Run(format!(
+            "cannot write {}: {error}; give --out a folder in which you may write",
+            path.display()
+        ))
+    }
 }
 
 impl std::fmt::Display for Failure {
@@ -192,8 +202,8 @@ impl From<HostError> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Output(error)
+impl From<Unprinted> for Failure {
+    fn from(error: Unprinted) -> Self {
+        Self::Output(error.0)
     }
 }

@@ -101,25 +101,32 @@ pub fn peak_rss_bytes() -> Option<u64> {
 /// The version of the code that ran.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Standard output could not be written. It is a type of its own, so that no other error is taken
+/// for one of the output.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Unprinted(#[from] pub io::Error);
+
 /// Print one row as one line of JSON and flush it.
-pub fn print_json(row: &impl Serialize) -> io::Result<()> {
+pub fn print_json(row: &impl Serialize) -> Result<(), Unprinted> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, row)?;
+    serde_json::to_writer(&mut out, row).map_err(io::Error::from)?;
     writeln!(out)?;
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// Print one line and flush it.
-pub fn print_line(line: &str) -> io::Result<()> {
+pub fn print_line(line: &str) -> Result<(), Unprinted> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// Print one row for people: a name and a value per line.
-pub fn print_table(row: &impl Serialize) -> io::Result<()> {
+pub fn print_table(row: &impl Serialize) -> Result<(), Unprinted> {
     let mut out = io::stdout().lock();
-    if let serde_json::Value::Object(fields) = serde_json::to_value(row)? {
+    let row = serde_json::to_value(row).map_err(io::Error::from)?;
+    if let serde_json::Value::Object(fields) = row {
         for (name, value) in fields {
             match value {
                 serde_json::Value::Null => writeln!(out, "  {name:<32} -")?,
@@ -129,7 +136,7 @@ pub fn print_table(row: &impl Serialize) -> io::Result<()> {
         }
     }
     writeln!(out)?;
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// Overwrite the progress line on stderr, if that is a terminal.

@@ -97,6 +97,7 @@ fn errors_name_the_value_and_the_remedy() {
             "/nowhere",
             "can be read",
         ),
+        ("--graph file:/ --collective aab", "/", "regular file"),
         (
             "--graph ring:5 --collective aab --start /nowhere",
             "/nowhere",
@@ -230,4 +231,20 @@ fn a_picture_has_a_panel_per_step() {
         let again = std::fs::read_to_string(&picture).unwrap();
         assert_eq!(again.matches("<polygon").count(), arrows);
     }
+}
+
+#[test]
+fn the_arrows_of_a_gather_have_the_colours_of_their_origins() {
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("a.svg");
+    let line = "--graph ring:5 --collective aog --source 0 --model store-forward --picture";
+    arguments(&format!("{line} {}", picture.display()))
+        .run()
+        .unwrap();
+    let drawn = std::fs::read_to_string(&picture).unwrap();
+    let arrows = drawn.split("<polygon").skip(1);
+    let colours: std::collections::BTreeSet<&str> = arrows
+        .filter_map(|arrow| arrow.split("fill=\"").nth(1)?.split('"').next())
+        .collect();
+    assert_eq!(colours.len(), 4, "{colours:?}");
 }

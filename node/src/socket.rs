@@ -11,8 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 /// The longest path that a socket address holds, less its final zero.
 const MAX_PATH: usize = 107;
 
-/// A socket is first bound in a folder beside its path, and has this behind its path then.
-const INSIDE: &str = ".d/s";
+/// The longest path of a [`SocketFile`], which is first bound at its path and `.d/s`.
+const MAX_FILE_PATH: usize = MAX_PATH - ".d/s".len();
 
 /// Why the socket was not made.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +23,8 @@ pub enum SocketError {
     /// The path leads to a file that is no socket.
     #[error("{} is not a socket; remove the file, or choose another `admin_socket`", .0.display())]
     NotASocket(PathBuf),
-    /// The path does not fit in a socket address together with `.d/s`. The socket is first bound
-    /// there.
-    #[error("{} is longer than {} bytes, the limit for the path of a socket; choose a shorter path", .0.display(), MAX_PATH - INSIDE.len())]
+    /// The path is longer than [`MAX_FILE_PATH`].
+    #[error("{} is longer than {} bytes, the limit for the path of a socket; choose a shorter path", .0.display(), MAX_FILE_PATH)]
     TooLong(PathBuf),
     /// The operating system refused.
     #[error("cannot make the socket {path}: {source}", path = .path.display())]
@@ -54,7 +53,7 @@ impl SocketFile {
         folder.push(".d");
         let folder = PathBuf::from(folder);
         let inside = folder.join("s");
-        if path.as_os_str().len() > MAX_PATH - INSIDE.len() {
+        if inside.as_os_str().len() > MAX_PATH {
             return Err(SocketError::TooLong(path.to_owned()));
         }
         check_stale(path).await?;

@@ -236,7 +236,7 @@ fn check_ring(
     }
 }
 
-/// Check that there is one root, and that the parent of each other node counts it as its child.
+/// Check that there is one root, and that each other node is among the children of its parent.
 fn check_tree(reports: &[NodeReport], defects: &mut Vec<Defect>) {
     let by_name: BTreeMap<&str, &NodeReport> =
         reports.iter().map(|one| (one.name.as_str(), one)).collect();

@@ -386,10 +386,5 @@ impl Chaos {
 
 /// Write a scenario to a file.
 fn write(path: &Path, scenario: &Scenario) -> Result<(), Failure> {
-    std::fs::write(path, scenario.text()).map_err(|error| {
-        Failure::Run(format!(
-            "cannot write {}: {error}; give --out a folder in which you may write",
-            path.display()
-        ))
-    })
+    std::fs::write(path, scenario.text()).map_err(|error| Failure::unwritable(path, &error))
 }

@@ -127,7 +127,7 @@ impl Dashboards {
         })?;
         let print = if self.json { print_json } else { print_table };
         for one in &answered {
-            print(&row(one)).map_err(Failure::Output)?;
+            print(&row(one))?;
         }
         note(format_args!("{} is written", self.out.display()));
         Ok(Finding::Good)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser};
 use serde::Serialize;
@@ -75,7 +75,7 @@ impl Figures {
     pub fn run(self) -> Result<Finding, Failure> {
         let watch = Stopwatch::start();
         // Make the folder before all the work, so that an error comes early.
-        fs::create_dir_all(&self.out).map_err(|error| self.unwritable(&self.out, error))?;
+        fs::create_dir_all(&self.out).map_err(|error| Failure::unwritable(&self.out, &error))?;
         let scale = self.scale();
         let figures = Figure::all(&scale);
         let laboratory = measure(&scale, &figures, watch).map_err(Failure::Run)?;
@@ -136,36 +136,26 @@ impl Figures {
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.out.join(name);
-        fs::write(&path, text).map_err(|error| self.unwritable(&path, error))?;
+        fs::write(&path, text).map_err(|error| Failure::unwritable(&path, &error))?;
         Ok(path)
-    }
-
-    fn unwritable(&self, path: &Path, error: std::io::Error) -> Failure {
-        Failure::Run(format!(
-            "cannot write {}: {error}; give --out a folder in which you may write",
-            path.display()
-        ))
     }
 
     fn print(&self, row: &Row) -> Result<(), Failure> {
         if self.json {
             record::print_json(row)?;
         } else {
-            println(row)?;
+            record::print_line(&text(row))?;
         }
         Ok(())
     }
 }
 
-/// Print a row for people.
-fn println(row: &Row) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}: {} ({})", row.source, row.title, row.verdict)?;
-    for claim in &row.claims {
-        writeln!(out, "  {}\n    {}", claim.said, claim.sentence)?;
-    }
-    writeln!(out)
+/// A figure and its claims, for people.
+fn text(row: &Row) -> String {
+    let claims = row.claims.iter();
+    let claims = claims.map(|claim| format!("  {}\n    {}\n", claim.said, claim.sentence));
+    let claims: String = claims.collect();
+    format!("{}: {} ({})\n{claims}", row.source, row.title, row.verdict)
 }
 
 /// The rows of all command lines, each run once.

@@ -57,9 +57,9 @@ network namespace of its own if possible (package iproute2, and root or user nam
 and the loopback interface of the namespace carries only the packets of the run.
 
 With --processes each node of each system is a process of its own with one thread, like a
-daemon, and star and tree are measured as well. For latency, each message then follows
-the sending of the last one after 0.2 ms and 4 ns per byte, times the number of nodes, but not
-before the receipt of the last one. Idle figures are measured in the seconds after the last message.")]
+daemon, and star and tree are measured as well. For latency, a message is then sent when
+the last one has its receipt, and at least N times (0.2 ms and 4 ns per byte) after it was
+sent, for N nodes. Idle figures are measured in the seconds after the last message.")]
 pub struct Peers {
     /// Measure a bare QUIC star and a bare static binary tree as well.
     #[arg(long)]

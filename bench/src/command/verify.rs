@@ -56,7 +56,7 @@ impl Verify {
             match found {
                 Ok(verified) => {
                     let print = if self.json { print_json } else { print_table };
-                    print(&verified).map_err(Failure::Output)?;
+                    print(&verified)?;
                     return Ok(Finding::Good);
                 }
                 Err(defects) if watch.elapsed().as_secs() >= self.timeout_seconds => {

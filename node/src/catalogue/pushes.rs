@@ -17,7 +17,7 @@ pub(crate) struct PushCounts {
     pub(crate) failed: Counter,
     /// Bytes of what this node has pushed, each once for all receivers.
     pub(crate) bytes_sent: Counter,
-    /// Bytes of what others push that this node took.
+    /// Bytes that this node took of the pushes of other nodes.
     pub(crate) bytes_received: Counter,
     /// Files that came here whole and checked. Streams that an application reads do not count.
     pub(crate) files_stored: Counter,

@@ -331,10 +331,10 @@ impl World {
         until: Duration,
         adjust: &mut impl FnMut(&mut Config<Id>),
     ) {
-        for visitor in visitors
-            .filter(|id| !self.hosts.contains_key(id))
-            .collect::<Vec<_>>()
-        {
+        for visitor in visitors {
+            if self.hosts.contains_key(&visitor) {
+                continue;
+            }
             self.join(visitor, parent, vec![parent], adjust);
             let boot = self.boot(visitor);
             self.agenda

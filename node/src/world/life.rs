@@ -212,8 +212,9 @@ impl World {
         }
     }
 
-    /// A process is shown a newer life of its identity. It begins another life above that one,
-    /// unless it is leaving, or is a member and did so less than [`LIFE_PERIOD`] ago.
+    /// A process is shown a newer life of its identity. It begins another life above that
+    /// one. A process that is leaving does not, nor a member that did so less than [`LIFE_PERIOD`]
+    /// ago.
     pub(super) fn on_shown(&mut self, id: Id, newest: u64) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(&id) else {
@@ -365,8 +366,7 @@ impl World {
         }
     }
 
-    /// The life that a verified goodbye names, if it is a life of the receiver itself that is later
-    /// than its present one.
+    /// The life that a verified goodbye names, if that is a later life of the receiver itself.
     pub(super) fn later_life(&self, at: Id, message: &Message<Id>) -> Option<u64> {
         let goodbye = message.goodbye()?;
         let is_later = goodbye.peer == at && goodbye.boot > self.boot(at);

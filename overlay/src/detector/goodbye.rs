@@ -91,9 +91,9 @@ impl<I: Id> Goodbyes<I> {
         left.map(|(peer, _)| *peer)
     }
 
-    /// Whether a goodbye of this life would be believed now. It would not if a goodbye of this or a
-    /// later life is kept, or if in this beat one of this peer, or [`MAX_GOODBYES`] of other peers,
-    /// were believed.
+    /// Whether a goodbye of this life would be believed now. It is no news if a goodbye of this or a
+    /// later life is kept. In one beat at most one goodbye of a peer is believed, and at most
+    /// [`MAX_GOODBYES`] in all.
     pub(super) fn is_news(&self, peer: I, boot: u64) -> bool {
         let known = self.entries.get(&peer);
         let is_later = known.is_none_or(|entry| entry.boot < boot);

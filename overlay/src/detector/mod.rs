@@ -41,9 +41,9 @@ const MAX_ASKED: usize = 64;
 /// The most goodbyes in one question, since each may be answered with its proof. The next question
 /// asks about the goodbyes that follow.
 const MAX_ASKED_AFTER: usize = 8;
-/// Every so many beats this node repeats the accusations to those accused peers that it has heard
-/// since, and asks one linked peer about the other accused peers. A message that is sent only once
-/// may be lost.
+/// Every so many beats this node repeats an accusation to the accused peer, if it has heard that
+/// peer since. About the other accused peers it asks one linked peer. A message that is sent only
+/// once may be lost.
 const REMIND: u32 = 8;
 
 /// A verdict: the new state of a peer.

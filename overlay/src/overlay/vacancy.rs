@@ -218,9 +218,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// Whether this node's rank does not lie between the ranks of its ring neighbours, or its ring
-    /// predecessor is not the member that it should be by the tables, if that one can be reached.
-    /// `false` while the rank of a neighbour is unknown.
+    /// Whether this node stands in a wrong place of the ring: its rank is not between the ranks of
+    /// its ring neighbours, or the tables name another predecessor, which can be reached. `false`
+    /// while the rank of a neighbour is unknown.
     fn is_misplaced(&self) -> bool {
         let Some(mine) = self.placement() else {
             return false;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::record::{VERSION, quantile};
+use crate::record::{Unprinted, VERSION, quantile};
 
 /// A system that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,7 +229,7 @@ fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
 }
 
 /// Print the rows as a table for people.
-pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
+pub(super) fn print_table(rows: &[Row]) -> Result<(), Unprinted> {
     let mut out = io::stdout().lock();
     let mut last = ("", "");
     for row in rows {
@@ -254,7 +254,7 @@ pub(super) fn print_table(rows: &[Row]) -> io::Result<()> {
             "  {name:<12}{value:>12.4}  ({min:.4} to {max:.4}){ratio}"
         )?;
     }
-    out.flush()
+    Ok(out.flush()?)
 }
 
 #[cfg(test)]

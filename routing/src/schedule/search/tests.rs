@@ -4,6 +4,7 @@ use super::super::plan::{Model, Move, Ports};
 use super::super::problem::Request;
 use super::super::topology::Topology;
 use super::super::verify::verify;
+use super::evolution::evolve;
 use super::*;
 
 fn graph(name: &str) -> Topology {
@@ -282,6 +283,26 @@ fn the_evolutionary_search_of_the_paper_finds_schedules() {
     let request = Request::paper(Collective::Oas, Some("01".to_owned()));
     let found = search("kautz:3,2", &[], request, &options);
     assert_eq!((found.method, found.schedule.steps), (Method::Umda, 4));
+}
+
+#[test]
+fn an_evolutionary_search_that_is_stopped_early_reports_its_best() {
+    let graph = graph("kautz:3,2");
+    let request = Request::paper(Collective::Oas, Some("01".to_owned()));
+    let problem = Problem::new(graph, request).unwrap();
+    for (seed, calls) in (0..4).flat_map(|seed| (1..40).map(move |calls| (seed, calls))) {
+        let mut left = calls;
+        let found = evolve(&problem, 4, seed, 10, &mut || {
+            left -= 1;
+            left > 0
+        });
+        let least = f64::from(found.conflicts_least);
+        let is_empty = found.conflicts_least == u32::MAX;
+        assert!(
+            is_empty || least <= found.conflicts_mean,
+            "seed {seed}, {calls} calls: {found:?}"
+        );
+    }
 }
 
 #[test]

@@ -116,8 +116,8 @@ impl Checker {
         });
     }
 
-    /// Check that there is exactly one line per expected member, that no line of a broadcast has a
-    /// wrong name, and that no line calls a member refused that has delivered.
+    /// Check the lines of a receipt. Each expected member has exactly one. No line of a broadcast
+    /// has a wrong name. No member that has delivered is called refused.
     pub(super) fn judge_lines(
         &self,
         accepted: &Accepted,

@@ -8,10 +8,10 @@
 //! disturbance concerned it or all members. No process was told that the member is down or has
 //! left. Such a member is missing neither as dead nor as left.
 //!
-//! Such a member is not missing at all if it also called [`NOTICED`] before the operation closed or
-//! its outcome was told (with long values, earlier by the time of a decision), and if from then
-//! until the outcome was told the graph was exact and there was no disturbance. An exception is an
-//! operation that ends early because of others: aborted, too few, no root.
+//! Such a member is not missing at all if two more things hold. It called [`NOTICED`] before the
+//! operation closed or its outcome was told; with long values, earlier by the time of a decision.
+//! From then until the outcome was told the graph was exact, without a disturbance. An exception is
+//! an operation that ends early because of others: aborted, too few, no root.
 //!
 //! *Agreed.* Let there be no disturbance and an exact graph from [`NOTICED`] before the earliest
 //! deadline until the last one. Let a majority of the listed members have run from the first call
