@@ -23,7 +23,7 @@ pub enum SocketError {
     /// The path leads to a file that is no socket.
     #[error("{} is not a socket; remove the file, or choose another `admin_socket`", .0.display())]
     NotASocket(PathBuf),
-    /// The path is longer than [`MAX_FILE_PATH`].
+    /// The path is longer than 103 bytes.
     #[error("{} is longer than {} bytes, the limit for the path of a socket; choose a shorter path", .0.display(), MAX_FILE_PATH)]
     TooLong(PathBuf),
     /// The operating system refused.
