@@ -25,7 +25,7 @@ use crate::topic::Topic;
 /// The most commands that wait for the loop; a message beyond is refused with [`SendError::Busy`].
 /// A guess, far above what waits after one turn of the loop: with less, bursts are refused; with
 /// more, a stalled loop holds more payloads.
-pub(crate) const QUEUE: usize = 1024;
+pub(crate) const QUEUE: usize = 4096;
 
 /// One request to the loop. A dropped reply end means that the caller waits no more. The loop does
 /// the work all the same, but it cancels a call of a collective operation.

@@ -107,7 +107,7 @@ impl Subscription {
     /// The most messages that wait for a subscriber; further ones are left out. A guess: a burst of
     /// small messages fits. With fewer, bursts are lost; with more, a slow reader holds more
     /// memory.
-    pub const DEFAULT_CAPACITY: usize = 1024;
+    pub const DEFAULT_CAPACITY: usize = 4096;
     /// The most bytes of payloads that wait; further messages are left out. One message always
     /// fits. A guess: 64 KiB each for a quarter of the messages.
     pub const MAX_BYTES: usize = 16 << 20;

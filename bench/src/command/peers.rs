@@ -94,7 +94,7 @@ pub struct Peers {
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub volume_mib: u32,
     /// The most MiB of messages of Binomesh that wait for their receipts when messages are sent
-    /// back to back, in at most 1,024 messages. One message may always wait. The tree has some 512
+    /// back to back, in at most 4,096 messages. One message may always wait. The tree has some 512
     /// KiB on the way at each of its links.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub window_mib: u32,

@@ -160,8 +160,8 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The most answers that wait for one peer: as many as it may have asked for. One more is
-    /// dropped and counted.
+    /// The most answers that wait for one peer: as many as its node collects answers to at a time.
+    /// One more is dropped and counted.
     const MAX_EACH: usize = 1024;
     /// The most answers that wait in all; one more is dropped and counted.
     const MAX: usize = 4096;

@@ -101,7 +101,8 @@ impl Contents {
 }
 
 impl Collections {
-    /// The most messages: as many as the window of a receiver has.
+    /// The most messages. A guess: with the answers of 1,000 members to each, they take some 100 MB.
+    /// With fewer, bursts of questions are refused.
     pub(super) const MAX: usize = 1024;
     /// The most bytes of replies. A guess: the longest reply from each of 4,096 members, twice.
     pub(super) const MAX_BYTES: usize = 32 << 20;

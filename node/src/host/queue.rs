@@ -16,7 +16,7 @@ use crate::settings::Strategy;
 
 /// The most messages that wait for room in the window or for the roster; one more is refused as
 /// busy.
-const MAX_WAITING: usize = 1024;
+const MAX_WAITING: usize = 4096;
 /// The most bytes of payload that wait; a message beyond is refused as busy.
 const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Messages may share a packet if their deadlines differ by at most this, and by at most a tenth of

@@ -489,12 +489,12 @@ async fn a_subscriber_that_is_gone_at_its_admission_takes_nothing_from_the_next(
 async fn messages_that_wait_for_a_first_subscriber_are_bounded_by_number_bytes_and_time() {
     let began = now();
     let mut unclaimed = Unclaimed::new(began);
-    for sequence in 0..2000 {
+    for sequence in 0..6000 {
         unclaimed.hold(about("x", sequence, 0));
     }
-    let first: Vec<u64> = (0..1024).collect();
+    let first: Vec<u64> = (0..4096).collect();
     assert_eq!(claimed(&mut unclaimed, "other").await, (vec![], 0));
-    assert_eq!(claimed(&mut unclaimed, "#").await, (first, 976));
+    assert_eq!(claimed(&mut unclaimed, "#").await, (first, 1904));
     // One message always fits, whatever its length.
     unclaimed.hold(about("x", 1, 5 << 20));
     unclaimed.hold(about("x", 2, 1));

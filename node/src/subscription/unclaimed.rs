@@ -18,7 +18,7 @@ use crate::topic::{Topic, TopicFilter, is_reserved};
 /// that starts together with its node is up by then. With less, a slow one loses messages.
 const WAIT: Duration = Duration::from_secs(30);
 /// The most messages that wait. A guess, as for a subscriber's queue.
-const MAX: usize = 1024;
+const MAX: usize = super::Subscription::DEFAULT_CAPACITY;
 /// The most bytes of payloads that wait; one message always fits.
 const MAX_BYTES: usize = 4 << 20;
 /// The most topics for which the messages without room are counted apart; the metrics count those

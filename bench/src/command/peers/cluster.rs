@@ -17,7 +17,7 @@ use super::runtimes::Runtimes;
 use crate::command::Failure;
 
 /// The most messages without a receipt.
-const WINDOW: usize = 1024;
+const WINDOW: usize = 4096;
 /// The most messages that wait for a subscriber; further ones are left out.
 const CAPACITY: usize = 65_536;
 
