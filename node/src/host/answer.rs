@@ -146,9 +146,8 @@ impl Host {
     }
 }
 
-/// Answers on their way. At most two packets of answers are open to one peer, and eight in all, so
-/// that a peer that asks but takes no answers delays only the answers to itself. Four such peers
-/// together delay all answers, for about [`PATIENCE`].
+/// Answers on their way. A peer that asks but takes no answers delays only the answers to itself:
+/// few packets are open to it, and it may fill at most half of the room that others left.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
@@ -163,15 +162,22 @@ impl Answers {
     /// The most answers that wait for one peer: as many as its node collects answers to at a time.
     /// One more is dropped and counted.
     const MAX_EACH: usize = 1024;
-    /// The most answers that wait in all; one more is dropped and counted.
-    const MAX: usize = 4096;
-    const MAX_OPEN_EACH: usize = 2;
-    const MAX_OPEN: usize = 8;
+    /// The most answers that wait in all. A guess: with less, four peers that ask for the most have
+    /// no room together.
+    const MAX: usize = 8192;
+    /// While fewer packets of answers than this are open, a peer without an open packet gets one. A
+    /// guess: half of the relay's own bound, so that messages of this node's users have the other
+    /// half.
+    const MAX_OPEN: usize = 32;
+    /// While fewer packets of answers than this are open, a peer with one open packet gets a second.
+    /// A guess: with more, few peers that take no answers hold up the first packets of others.
+    const MAX_OPEN_SECOND: usize = 8;
 
     /// Returns whether there was room.
     fn push(&mut self, to: PeerId, answer: Bytes) -> bool {
         let waiting = self.waiting.get(&to).map_or(0, VecDeque::len);
-        let has_room = waiting < Self::MAX_EACH && self.count < Self::MAX;
+        // What is left for others is never less than what waits for this peer.
+        let has_room = waiting < Self::MAX_EACH && self.count + waiting < Self::MAX;
         if has_room {
             self.waiting.entry(to).or_default().push_back(answer);
             self.count += 1;
@@ -186,11 +192,12 @@ impl Answers {
 
     /// The next peer to serve, round robin, and the answers that go to it in one packet.
     fn next(&self) -> Option<(PeerId, Vec<Bytes>)> {
-        if self.open.len() >= Self::MAX_OPEN {
-            return None;
-        }
         let open_to = |peer: PeerId| self.open.values().filter(|to| **to == peer).count();
-        let may = |peer: &PeerId| open_to(*peer) < Self::MAX_OPEN_EACH;
+        let may = |peer: &PeerId| match open_to(*peer) {
+            0 => self.open.len() < Self::MAX_OPEN,
+            1 => self.open.len() < Self::MAX_OPEN_SECOND,
+            _ => false,
+        };
         let peers = || self.waiting.iter();
         let mut behind = peers().filter(|(peer, _)| self.last.is_none_or(|last| **peer > last));
         let found = behind.find(|(peer, _)| may(peer));
@@ -299,23 +306,46 @@ mod tests {
         answers.forget(peer(1));
         assert!(answers.next().is_none());
         assert_eq!(answers.count, 0);
-        for n in 3..=255 {
-            answers.push(peer(n), text.clone());
+    }
+
+    #[test]
+    fn many_peers_that_take_no_answers_leave_room_for_another() {
+        let peer = |n: u8| PeerId::from_bytes([n; 16]);
+        let text = Bytes::from_static(b"answer");
+        let mut answers = Answers::default();
+        // Eleven ask for as much as they may, and take nothing.
+        for n in 1..=11 {
+            while answers.push(peer(n), text.clone()) {}
         }
-        let mut packets = 0;
-        while let Some((to, together)) = answers.next() {
-            packets += 1;
-            answers.sent(to, 100 + packets, together.len());
+        let mut sequences = 0..;
+        let mut send = |answers: &mut Answers| {
+            let (to, together) = answers.next()?;
+            answers.sent(to, sequences.next()?, together.len());
+            Some(to)
+        };
+        while send(&mut answers).is_some() {}
+        for n in 12..=32 {
+            assert!(answers.push(peer(n), text.clone()), "peer {n}");
+            assert_eq!(send(&mut answers), Some(peer(n)));
         }
         assert_eq!(answers.open.len(), Answers::MAX_OPEN);
-        // When the queue is full, another peer's answer is refused.
+        assert!(answers.push(peer(33), text.clone()));
+        assert_eq!(send(&mut answers), None);
+        // A receipt of any packet makes room.
+        assert!(answers.done(0));
+        assert_eq!(send(&mut answers), Some(peer(33)));
+    }
+
+    #[test]
+    fn answers_are_bounded_in_all() {
+        let text = Bytes::from_static(b"answer");
         let mut full = Answers::default();
-        for n in 0..4 {
-            for _ in 0..Answers::MAX_EACH {
-                assert!(full.push(peer(n), text.clone()));
-            }
+        for n in 1..=255 {
+            while full.push(PeerId::from_bytes([n; 16]), text.clone()) {}
         }
-        assert!(!full.push(peer(9), text.clone()));
-        assert_eq!((full.count, full.waiting.len()), (Answers::MAX, 4));
+        assert_eq!(full.count, Answers::MAX);
+        let longest = full.waiting.values().map(VecDeque::len).max();
+        assert_eq!(longest, Some(Answers::MAX_EACH));
+        assert!(!full.push(PeerId::from_bytes([0; 16]), text));
     }
 }

@@ -672,9 +672,9 @@ impl Network {
     }
 
     pub fn delivered(&self, id: Id, node: u32) -> u32 {
-        let all = self.deliveries.iter();
-        all.filter(|((at, _, of), _)| *at == node && *of == id)
-            .map(|(_, count)| count)
+        let lives = self.order.range((node, 0)..=(node, u64::MAX));
+        lives
+            .filter_map(|((_, boot), _)| self.deliveries.get(&(node, *boot, id)))
             .sum()
     }
 
