@@ -60,6 +60,14 @@ pub struct Message {
     pub payload: Bytes,
 }
 
+impl Message {
+    /// Copy the payload out of its packet, so that the message keeps no other payload of the packet
+    /// in memory while it waits.
+    fn leave_packet(&mut self) {
+        self.payload = Bytes::copy_from_slice(&self.payload);
+    }
+}
+
 #[cfg(feature = "admin")]
 impl crate::report::Delivery {
     /// A message in the form of the admin API, with or without its payload.
@@ -109,7 +117,7 @@ impl Subscription {
     /// memory.
     pub const DEFAULT_CAPACITY: usize = 4096;
     /// The most bytes of payloads that wait; further messages are left out. One message always
-    /// fits. A guess: 64 KiB each for a quarter of the messages.
+    /// fits. A guess: 64 KiB each for a sixteenth of the messages.
     pub const MAX_BYTES: usize = 16 << 20;
 
     /// The next item of the stream, or `None` once the node has stopped and all items are read.
@@ -254,7 +262,12 @@ impl QueueEnd {
             return false;
         }
         let was_empty = queue.waiting.is_empty();
-        for (message, offered) in messages.zip(offered) {
+        // The reader of an empty queue is about to take the messages; for the others they wait.
+        let is_shared = offered.len() > 1;
+        for (mut message, offered) in messages.zip(offered) {
+            if is_shared && !was_empty {
+                message.leave_packet();
+            }
             match queue.push(message) {
                 true => offered.taken += 1,
                 false => offered.missed += 1,

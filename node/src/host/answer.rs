@@ -147,7 +147,8 @@ impl Host {
 }
 
 /// Answers on their way. A peer that asks but takes no answers delays only the answers to itself:
-/// few packets are open to it, and it may fill at most half of the room that others left.
+/// few packets are open to it, and it may fill at most half of the room that others left. Twelve
+/// such peers together delay all answers, for about [`PATIENCE`].
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
@@ -165,10 +166,13 @@ impl Answers {
     /// The most answers that wait in all. A guess: with less, four peers that ask for the most have
     /// no room together.
     const MAX: usize = 8192;
+    /// The most answers in one packet. A guess: all open answers together take at most a quarter of
+    /// the relay's window, so that those to silent peers do not stop the messages of this node's
+    /// users.
+    const MAX_TOGETHER: usize = 64;
     /// While fewer packets of answers than this are open, a peer without an open packet gets one. A
-    /// guess: half of the relay's own bound, so that messages of this node's users have the other
-    /// half.
-    const MAX_OPEN: usize = 32;
+    /// guess: a quarter of the relay's own bound.
+    const MAX_OPEN: usize = 16;
     /// While fewer packets of answers than this are open, a peer with one open packet gets a second.
     /// A guess: with more, few peers that take no answers hold up the first packets of others.
     const MAX_OPEN_SECOND: usize = 8;
@@ -192,9 +196,12 @@ impl Answers {
 
     /// The next peer to serve, round robin, and the answers that go to it in one packet.
     fn next(&self) -> Option<(PeerId, Vec<Bytes>)> {
+        if self.open.len() >= Self::MAX_OPEN {
+            return None;
+        }
         let open_to = |peer: PeerId| self.open.values().filter(|to| **to == peer).count();
         let may = |peer: &PeerId| match open_to(*peer) {
-            0 => self.open.len() < Self::MAX_OPEN,
+            0 => true,
             1 => self.open.len() < Self::MAX_OPEN_SECOND,
             _ => false,
         };
@@ -207,7 +214,7 @@ impl Answers {
             bytes += answer.len();
             bytes <= Payloads::MAX_BYTES
         };
-        let together = all.iter().take(Payloads::MAX_COUNT).take_while(fits);
+        let together = all.iter().take(Self::MAX_TOGETHER).take_while(fits);
         Some((*to, together.cloned().collect()))
     }
 
@@ -298,7 +305,7 @@ mod tests {
             answers.sent(to, sequence, together.len());
             told.push((to, together.len()));
         }
-        let most = Payloads::MAX_COUNT;
+        let most = Answers::MAX_TOGETHER;
         assert_eq!(told, [(peer(1), most), (peer(2), 1), (peer(1), most)]);
         assert_eq!(answers.count, Answers::MAX_EACH - 2 * most);
         assert!(answers.done(0) && !answers.done(7));
@@ -317,23 +324,27 @@ mod tests {
         for n in 1..=11 {
             while answers.push(peer(n), text.clone()) {}
         }
+        let waiting = |answers: &Answers, n| answers.waiting[&peer(n)].len();
+        assert_eq!(waiting(&answers, 7), Answers::MAX_EACH);
+        // One more would leave less for others than the peer has.
+        assert_eq!(waiting(&answers, 8), Answers::MAX_EACH / 2);
+        for n in 12..=17 {
+            assert!(answers.push(peer(n), text.clone()), "peer {n}");
+        }
         let mut sequences = 0..;
         let mut send = |answers: &mut Answers| {
             let (to, together) = answers.next()?;
             answers.sent(to, sequences.next()?, together.len());
             Some(to)
         };
-        while send(&mut answers).is_some() {}
-        for n in 12..=32 {
-            assert!(answers.push(peer(n), text.clone()), "peer {n}");
+        for n in 1..=16 {
             assert_eq!(send(&mut answers), Some(peer(n)));
         }
         assert_eq!(answers.open.len(), Answers::MAX_OPEN);
-        assert!(answers.push(peer(33), text.clone()));
         assert_eq!(send(&mut answers), None);
         // A receipt of any packet makes room.
         assert!(answers.done(0));
-        assert_eq!(send(&mut answers), Some(peer(33)));
+        assert_eq!(send(&mut answers), Some(peer(17)));
     }
 
     #[test]

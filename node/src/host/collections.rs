@@ -121,8 +121,9 @@ impl Collections {
             .count()
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.open.len() < Self::MAX
+    /// Whether one more message may collect answers, besides as many that are yet to begin.
+    pub(super) fn has_room_besides(&self, to_begin: usize) -> bool {
+        self.open.len() + to_begin < Self::MAX
     }
 
     /// Begin to collect answers to a message.

@@ -32,7 +32,7 @@ impl Host {
             self.attend_waiting();
         }
         let is_asking = outgoing.confirmation != Confirmation::Relayed;
-        let has_room = !is_asking || self.collections.has_room();
+        let has_room = !is_asking || self.collections.has_room_besides(self.messages.asking());
         let is_unplaced = self.peer.relay().roster().is_none();
         if is_unplaced && outgoing.due.time().is_none() {
             // A caller that gives no time is told at once that the node has no place.
@@ -86,10 +86,10 @@ impl Host {
             while !self.messages.waiting.is_empty() && self.publish_oldest() {}
             self.attend_answers();
         }
-        let mut is_less = false;
-        while let Some(message) = self.messages.remove_overdue() {
+        let overdue = self.messages.remove_overdue();
+        let is_less = !overdue.is_empty();
+        for message in overdue {
             tell_not_sent(message.outgoing.reply, message.because);
-            is_less = true;
         }
         if is_less && !self.messages.waiting.is_empty() {
             // Messages behind the removed ones may go the way that is free.

@@ -56,6 +56,8 @@ pub(super) struct OpenMessages {
     pub(super) waiting: VecDeque<Waiting>,
     /// The bytes of the waiting payloads.
     waiting_bytes: usize,
+    /// How many of the waiting messages ask for more than a receipt of the nodes.
+    asking: usize,
     /// The deadlines of waiting messages, and how many messages have each.
     deadlines: BTreeMap<Instant, usize>,
     /// Whether the relay may have room for the waiting messages.
@@ -84,6 +86,11 @@ impl Waiting {
     fn deadline(&self) -> Option<Instant> {
         let time = self.outgoing.due.time()?;
         self.since.checked_add(time)
+    }
+
+    /// Whether this message asks for more than a receipt of the nodes.
+    fn is_asking(&self) -> bool {
+        self.outgoing.confirmation != Confirmation::Relayed
     }
 
     /// Whether this message may share a packet with an older one.
@@ -152,8 +159,14 @@ impl OpenMessages {
         self.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES
     }
 
+    /// How many of the waiting messages ask for more than a receipt of the nodes.
+    pub(super) const fn asking(&self) -> usize {
+        self.asking
+    }
+
     pub(super) fn push(&mut self, message: Waiting) {
         self.waiting_bytes += message.outgoing.payload.len();
+        self.asking += usize::from(message.is_asking());
         if let Some(end) = message.deadline() {
             *self.deadlines.entry(end).or_default() += 1;
         }
@@ -162,7 +175,14 @@ impl OpenMessages {
 
     pub(super) fn remove(&mut self, place: usize) -> Option<Waiting> {
         let message = self.waiting.remove(place)?;
+        self.uncount(&message);
+        Some(message)
+    }
+
+    /// A message no longer waits: take it out of the counts.
+    fn uncount(&mut self, message: &Waiting) {
         self.waiting_bytes -= message.outgoing.payload.len();
+        self.asking -= usize::from(message.is_asking());
         if let Some(end) = message.deadline()
             && let Entry::Occupied(mut count) = self.deadlines.entry(end)
         {
@@ -171,19 +191,25 @@ impl OpenMessages {
                 count.remove();
             }
         }
-        Some(message)
     }
 
-    /// Remove one message whose deadline has passed.
-    pub(super) fn remove_overdue(&mut self) -> Option<Waiting> {
-        let first = self.deadlines.keys().next()?;
+    /// Remove the messages whose deadlines have passed, oldest first.
+    pub(super) fn remove_overdue(&mut self) -> Vec<Waiting> {
         let now = now();
-        if *first > now {
-            return None;
+        if self
+            .deadlines
+            .keys()
+            .next()
+            .is_none_or(|first| *first > now)
+        {
+            return Vec::new();
         }
         let is_over = |message: &Waiting| message.deadline().is_some_and(|end| end <= now);
-        let place = self.waiting.iter().position(is_over)?;
-        self.remove(place)
+        let all = std::mem::take(&mut self.waiting);
+        let (over, waiting): (Vec<_>, Vec<_>) = all.into_iter().partition(is_over);
+        self.waiting = waiting.into();
+        over.iter().for_each(|message| self.uncount(message));
+        over
     }
 
     /// How many waiting messages share the next packet, counted from the oldest, while `open`

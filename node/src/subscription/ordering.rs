@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use binomesh_overlay::PeerId;
 use binomesh_routing::order::{Arrival, Bounds, Counts, Sorted, Sorter};
+use binomesh_routing::packet::Payloads;
 use tokio::time::Instant;
 
 use super::{Message, Received, Shared};
@@ -156,7 +157,7 @@ impl Ordering {
     }
 
     fn take(&mut self, now: Duration, received: Received) {
-        let (message, ordered) = match received {
+        let (mut message, ordered) = match received {
             Received::Message(message) => match message.order {
                 Some(ordered) => (message, ordered),
                 None => return self.ready.push_back(Received::Message(message)),
@@ -169,6 +170,10 @@ impl Ordering {
             is_settled_before: ordered.is_settled_before,
             bytes: message.payload.len(),
         };
+        // While messages are held, this one may have to wait for them.
+        if self.sorter.next_deadline().is_some() && arrival.bytes <= Payloads::MAX_BYTES {
+            message.leave_packet();
+        }
         self.sort(|sorter, out| sorter.hold(now, arrival, message, out));
     }
 

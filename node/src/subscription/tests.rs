@@ -510,3 +510,50 @@ async fn messages_that_wait_for_a_first_subscriber_are_bounded_by_number_bytes_a
     assert!(!unclaimed.holds(&about("x", 7, 1).topic, true, false));
     assert_eq!(claimed(&mut unclaimed, "#").await, (vec![], 0));
 }
+
+#[tokio::test]
+async fn a_slow_reader_keeps_no_packets_of_other_messages_in_memory() {
+    let mut all = Subscribers::default();
+    let (slow, mut end) = subscription(TopicFilter::all(), QueueBounds::for_messages(8));
+    assert!(admit(&mut all, slow));
+    // Two messages share each packet.
+    let packets: Vec<Bytes> = (0..3).map(|n| Bytes::from(vec![n; 200])).collect();
+    for packet in &packets {
+        let together = || {
+            [0..100, 100..200].into_iter().map(|part| Message {
+                payload: packet.slice(part),
+                ..message(0)
+            })
+        };
+        let offered = all.offer(&message(0).topic, 2, together);
+        assert!(offered.iter().all(|offered| offered.taken == 1));
+    }
+    // The first packet came to an empty queue, which a reader empties at once.
+    let are_unique: Vec<bool> = packets.iter().map(Bytes::is_unique).collect();
+    assert_eq!(are_unique, [false, true, true]);
+    for packet in packets.iter().flat_map(|packet| [packet; 2]) {
+        let Some(Received::Message(message)) = end.next().await else {
+            panic!("a message is missing");
+        };
+        assert_eq!(message.payload, packet.slice(..100));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_held_for_an_earlier_one_keep_no_packets_in_memory() {
+    let (mut all, mut end) = in_order(16);
+    let packets: Vec<Bytes> = (0..3).map(|n| Bytes::from(vec![n; 200])).collect();
+    for (packet, number) in packets.iter().zip(1..) {
+        let payload = packet.slice(..100);
+        let message = Message {
+            payload,
+            ..numbered(number)
+        };
+        offer(&mut all, message);
+        // The reader takes it, and waits for the message before it.
+        let nothing = tokio::time::timeout(Duration::from_millis(1), end.next()).await;
+        assert!(nothing.is_err());
+    }
+    let are_unique: Vec<bool> = packets.iter().map(Bytes::is_unique).collect();
+    assert_eq!(are_unique, [false, true, true]);
+}

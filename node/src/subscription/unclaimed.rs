@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::Message;
@@ -82,8 +81,7 @@ impl Unclaimed {
             }
             return drop_unclaimed("full", 1);
         }
-        // A copy: a slice would keep the whole packet in memory.
-        message.payload = Bytes::copy_from_slice(&message.payload);
+        message.leave_packet();
         self.bytes = bytes;
         self.waiting.push_back(message);
     }

@@ -487,7 +487,11 @@ impl<'a> Trial<'a> {
         for (id, peer) in self.world.peers() {
             let stats = peer.relay().stats();
             let relay = [
-                ("open messages", stats.open_messages, bounds.window as usize),
+                (
+                    "open messages",
+                    stats.open_messages,
+                    bounds.max_open + bounds.max_kept,
+                ),
                 ("open duties", stats.open_duties, bounds.max_duties),
                 ("held packets", stats.held_packets, bounds.max_held),
                 ("bytes of duties", stats.duty_bytes, bounds.max_duty_bytes),

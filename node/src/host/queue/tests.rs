@@ -130,19 +130,39 @@ async fn the_next_deadline_is_known_whichever_message_leaves_the_queue() {
     }
     let after = |ms| Some(start + Duration::from_millis(ms));
     assert_eq!(messages.next_deadline(), after(10));
-    assert!(messages.remove_overdue().is_none(), "not yet");
+    assert!(messages.remove_overdue().is_empty(), "not yet");
     messages.remove(2);
     assert_eq!(messages.next_deadline(), after(10));
     tokio::time::advance(Duration::from_millis(20)).await;
-    // The older message is removed first, although its deadline was the later one.
-    for left in [after(10), after(30)] {
-        assert!(messages.remove_overdue().is_some());
-        assert_eq!(messages.next_deadline(), left);
-    }
-    assert!(messages.remove_overdue().is_none());
+    // The older message comes first, although its deadline was the later one.
+    let overdue = messages.remove_overdue();
+    let ends: Vec<_> = overdue.iter().map(Waiting::deadline).collect();
+    assert_eq!(ends, [after(20), after(10)]);
+    assert_eq!(messages.next_deadline(), after(30));
+    assert!(messages.remove_overdue().is_empty());
     messages.remove(1);
     assert_eq!(messages.next_deadline(), None);
     assert_eq!((messages.waiting.len(), messages.waiting_bytes), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_messages_that_ask_for_answers_are_counted_until_they_leave() {
+    let mut messages = OpenMessages::default();
+    for confirmation in [
+        Confirmation::Delivered,
+        Confirmation::Relayed,
+        Confirmation::Acknowledged,
+    ] {
+        let mut message = waiting("a", 1, Some(10), now());
+        message.outgoing.confirmation = confirmation;
+        messages.push(message);
+    }
+    assert_eq!(messages.asking(), 2);
+    messages.remove(0);
+    assert_eq!(messages.asking(), 1);
+    tokio::time::advance(Duration::from_millis(10)).await;
+    assert_eq!(messages.remove_overdue().len(), 2);
+    assert_eq!(messages.asking(), 0);
 }
 
 #[tokio::test]

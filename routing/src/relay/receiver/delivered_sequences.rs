@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::relay::Config;
-
-/// Delivered sequences, as intervals: from a boot and a sequence to an end. At most `config.window`
-/// intervals, which is enough for two full windows if every other message is for other members.
-/// Beyond the bound an interval of another life is forgotten, or else the lowest one. Unless a node
-/// lies, the mark has passed that interval by then, and its messages are not taken again. Kept
-/// messages below its end are not taken any more.
+/// Delivered sequences, as intervals: from a boot and a sequence to an end. With as many intervals
+/// as a window has sequences there is room for two full windows of which every other message is for
+/// other members. Beyond the bound an interval of another life is forgotten, or else the lowest
+/// one. Unless a node lies, the mark has passed that interval by then, and its messages are not
+/// taken again. Kept messages below its end are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct DeliveredSequences {
     intervals: BTreeMap<(u64, u64), u64>,
@@ -31,23 +29,28 @@ impl DeliveredSequences {
             .is_some_and(|(_, end)| sequence < end)
     }
 
-    /// Note these sequence numbers, of one boot of the origin, as delivered. Returns those that had
-    /// been noted before.
-    pub(super) fn insert(&mut self, boot: u64, new: Range<u64>, config: &Config) -> Vec<u64> {
+    /// The number of intervals.
+    pub(super) fn len(&self) -> usize {
+        self.intervals.len()
+    }
+
+    /// Note these sequence numbers, of one boot of the origin, as delivered, in at most `most`
+    /// intervals. Returns those that had been noted before.
+    pub(super) fn insert(&mut self, boot: u64, new: Range<u64>, most: usize) -> Vec<u64> {
         let last = self.before(boot, new.end.saturating_sub(1));
         if last.is_none_or(|(_, end)| end <= new.start) {
-            self.add(boot, new, config);
+            self.add(boot, new, most);
             return Vec::new();
         }
         let (known, new): (Vec<u64>, Vec<u64>) = new.partition(|at| self.has(boot, *at));
         for sequence in new {
-            self.add(boot, sequence..sequence.saturating_add(1), config);
+            self.add(boot, sequence..sequence.saturating_add(1), most);
         }
         known
     }
 
     /// Note sequences of which none was noted before.
-    fn add(&mut self, boot: u64, new: Range<u64>, config: &Config) {
+    fn add(&mut self, boot: u64, new: Range<u64>, most: usize) {
         let Range { mut start, mut end } = new;
         if let Some((first, last)) = self.before(boot, start)
             && last == start
@@ -58,7 +61,7 @@ impl DeliveredSequences {
             end = last;
         }
         self.intervals.insert((boot, start), end);
-        while self.intervals.len() as u64 > config.window {
+        while self.intervals.len() > most {
             self.forget(boot);
         }
     }
@@ -94,13 +97,10 @@ mod tests {
 
     #[test]
     fn deliveries_in_a_row_are_one_interval_and_of_many_the_lowest_go() {
-        let config = Config {
-            window: 4,
-            ..Config::default()
-        };
+        let most = 4;
         let mut delivered = DeliveredSequences::default();
         let one = |delivered: &mut DeliveredSequences, at| {
-            let known = delivered.insert(1, at..at + 1, &config);
+            let known = delivered.insert(1, at..at + 1, most);
             known.is_empty()
         };
         for sequence in [3, 1, 2, 4] {
@@ -122,19 +122,13 @@ mod tests {
 
     #[test]
     fn a_life_with_a_smaller_boot_is_remembered_in_the_place_of_the_former() {
-        let config = Config {
-            window: 4,
-            ..Config::default()
-        };
+        let most = 4;
         let mut delivered = DeliveredSequences::default();
         for sequence in [1, 3, 5, 7] {
-            delivered.insert(9, sequence..sequence + 1, &config);
+            delivered.insert(9, sequence..sequence + 1, most);
         }
         for sequence in [1, 3, 5, 7, 9] {
-            assert_eq!(
-                delivered.insert(2, sequence..sequence + 1, &config),
-                [0u64; 0]
-            );
+            assert_eq!(delivered.insert(2, sequence..sequence + 1, most), [0u64; 0]);
         }
         let has = |sequence| delivered.has(2, sequence);
         assert!([3, 5, 7, 9].into_iter().all(has));
@@ -144,21 +138,17 @@ mod tests {
 
     #[test]
     fn noting_several_sequences_returns_the_known_ones() {
-        let config = Config::default();
+        let most = 1000;
         let mut delivered = DeliveredSequences::default();
-        assert_eq!(delivered.insert(1, 10..20, &config), [0u64; 0]);
-        assert_eq!(delivered.insert(1, 20..25, &config), [0u64; 0]);
-        assert_eq!(delivered.insert(1, 5..10, &config), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 10..20, most), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 20..25, most), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 5..10, most), [0u64; 0]);
         assert_eq!(delivered.intervals, [((1, 5), 25)].into());
-        assert_eq!(delivered.insert(1, 30..32, &config), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 30..32, most), [0u64; 0]);
         let known: Vec<u64> = (22..25).chain([30, 31]).collect();
-        assert_eq!(delivered.insert(1, 22..34, &config), known);
+        assert_eq!(delivered.insert(1, 22..34, most), known);
         assert_eq!(delivered.intervals, [((1, 5), 34)].into());
-        assert_eq!(delivered.insert(1, 5..34, &config).len(), 29);
-        assert_eq!(
-            delivered.insert(2, 5..34, &config),
-            [0u64; 0],
-            "another boot"
-        );
+        assert_eq!(delivered.insert(1, 5..34, most).len(), 29);
+        assert_eq!(delivered.insert(2, 5..34, most), [0u64; 0], "another boot");
     }
 }

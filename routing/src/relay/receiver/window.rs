@@ -65,13 +65,24 @@ pub(super) enum Source {
 pub(super) struct Windows<I> {
     windows: BTreeMap<I, Window>,
     uses: u64,
+    /// The number of intervals of delivered sequences of all origins.
+    intervals: usize,
 }
 
 impl<I: Id> Windows<I> {
+    /// From this number of intervals of all origins on, an origin that gets one more forgets its
+    /// lowest, as long as it has more than [`Self::SHARE`]. A guess: they take some 50 MB, which a
+    /// node in a large cluster has, and it takes many origins with many gaps each.
+    const MAX_INTERVALS: usize = 1 << 20;
+    /// The intervals that each origin may have however many the others have. Fewer than a window
+    /// has: an origin with more gaps among its open messages is refused those that are forgotten.
+    const SHARE: usize = 128;
+
     pub(super) const fn new() -> Self {
         Self {
             windows: BTreeMap::new(),
             uses: 0,
+            intervals: 0,
         }
     }
 
@@ -136,10 +147,17 @@ impl<I: Id> Windows<I> {
     /// Returns the sequences of those that are not new.
     pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
         let all = id.sequence..id.sequence.saturating_add(count);
-        match self.windows.get_mut(&id.origin) {
-            Some(window) => window.delivered.insert(id.boot, all, config),
-            None => all.collect(),
-        }
+        let Some(window) = self.windows.get_mut(&id.origin) else {
+            return all.collect();
+        };
+        let most = match self.intervals < Self::MAX_INTERVALS {
+            true => usize::try_from(config.window).unwrap_or(usize::MAX),
+            false => Self::SHARE,
+        };
+        let before = window.delivered.len();
+        let known = window.delivered.insert(id.boot, all, most);
+        self.intervals = self.intervals - before + window.delivered.len();
+        known
     }
 
     /// Whether a message was delivered, as far as that is remembered.
@@ -166,7 +184,9 @@ impl<I: Id> Windows<I> {
             .filter(|(origin, _)| may_go(**origin))
             .min_by_key(|(_, window)| window.used)
             .map(|(origin, _)| *origin);
-        oldest.is_some_and(|origin| self.windows.remove(&origin).is_some())
+        let gone = oldest.and_then(|origin| self.windows.remove(&origin));
+        self.intervals -= gone.as_ref().map_or(0, |window| window.delivered.len());
+        gone.is_some()
     }
 }
 
@@ -273,6 +293,49 @@ mod tests {
         // A new boot begins with a new window; the old one is over.
         assert_eq!(judge(&mut windows, id(2, 0), 0), Novelty::New);
         assert_eq!(judge(&mut windows, id(1, 4), 1), Novelty::Outside);
+    }
+
+    #[test]
+    fn origins_with_many_gaps_are_bounded_together_and_a_newcomer_is_delivered_to() {
+        let config = Config::default();
+        let mut windows = Windows::new();
+        let deliver = |windows: &mut Windows<u32>, origin: u32, sequence: u64| {
+            let id = PacketId {
+                origin,
+                boot: 1,
+                sequence,
+            };
+            let (verdict, _) = windows.judge(id, 1, hearsay(sequence), &config, |_| false);
+            assert_eq!(verdict, Novelty::New);
+            assert_eq!(windows.deliver(id, 1, &config), [0u64; 0]);
+        };
+        let count = |windows: &Windows<u32>| {
+            let lengths = windows.windows.values().map(|one| one.delivered.len());
+            assert_eq!(windows.intervals, lengths.sum::<usize>());
+            windows.intervals
+        };
+        // Each of these origins sends every other message to others.
+        let many = Windows::<u32>::MAX_INTERVALS as u64 / config.window;
+        for origin in 0..many as u32 {
+            for sequence in (0..2 * config.window).step_by(2) {
+                deliver(&mut windows, origin, sequence);
+            }
+        }
+        deliver(&mut windows, many as u32, 0);
+        let full = Windows::<u32>::MAX_INTERVALS + 1;
+        assert_eq!(count(&windows), full);
+        deliver(&mut windows, 0, 2 * config.window);
+        let share = Windows::<u32>::SHARE;
+        assert_eq!(count(&windows), full - config.window as usize + share);
+        let (last, first) = (2 * config.window, 2 * config.window - 2 * share as u64);
+        let has = |sequence| {
+            windows.has_delivered(PacketId {
+                origin: 0,
+                boot: 1,
+                sequence,
+            })
+        };
+        assert!(has(last) && has(first + 2) && !has(first));
     }
 
     #[test]
