@@ -147,8 +147,9 @@ impl Host {
 }
 
 /// Answers on their way. A peer that asks but takes no answers delays only the answers to itself:
-/// few packets are open to it, and it may fill at most half of the room that others left. Twelve
-/// such peers together delay all answers, for about [`PATIENCE`].
+/// few packets are open to it, and it may fill about half of the room that others left. Twelve to
+/// sixteen such peers together delay all answers for about [`PATIENCE`], and leave little room to
+/// others, whose further answers are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     waiting: BTreeMap<PeerId, VecDeque<Bytes>>,
@@ -160,15 +161,14 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The most answers that wait for one peer: as many as its node collects answers to at a time.
-    /// One more is dropped and counted.
+    /// The most answers that wait for one peer: as many as one node collects answers for
+    /// ([`super::collections::Collections::MAX`]). One more is dropped and counted.
     const MAX_EACH: usize = 1024;
-    /// The most answers that wait in all. A guess: with less, four peers that ask for the most have
-    /// no room together.
+    /// The most answers that wait in all: room for seven peers with the most that one may have. A
+    /// guess; an answer has at most some 4 KiB.
     const MAX: usize = 8192;
-    /// The most answers in one packet. A guess: all open answers together take at most a quarter of
-    /// the relay's window, so that those to silent peers do not stop the messages of this node's
-    /// users.
+    /// The most answers in one packet. A guess: all open answers together are at most a quarter of
+    /// the relay's window. The oldest open one, as any open message, holds the start of the window.
     const MAX_TOGETHER: usize = 64;
     /// While fewer packets of answers than this are open, a peer without an open packet gets one. A
     /// guess: a quarter of the relay's own bound.
@@ -180,7 +180,7 @@ impl Answers {
     /// Returns whether there was room.
     fn push(&mut self, to: PeerId, answer: Bytes) -> bool {
         let waiting = self.waiting.get(&to).map_or(0, VecDeque::len);
-        // What is left for others is never less than what waits for this peer.
+        // At least as many places stay free as this peer had before.
         let has_room = waiting < Self::MAX_EACH && self.count + waiting < Self::MAX;
         if has_room {
             self.waiting.entry(to).or_default().push_back(answer);

@@ -101,7 +101,7 @@ impl Contents {
 }
 
 impl Collections {
-    /// The most messages. A guess: with the answers of 1,000 members to each, they take some 100 MB.
+    /// The most messages for which answers are collected. A guess: with the answers of 1,000 members to each, they take some 100 MB.
     /// With fewer, bursts of questions are refused.
     pub(super) const MAX: usize = 1024;
     /// The most bytes of replies. A guess: the longest reply from each of 4,096 members, twice.
@@ -121,7 +121,8 @@ impl Collections {
             .count()
     }
 
-    /// Whether one more message may collect answers, besides as many that are yet to begin.
+    /// Whether there is room for the answers to one more message, besides those of `to_begin`
+    /// messages that still wait.
     pub(super) fn has_room_besides(&self, to_begin: usize) -> bool {
         self.open.len() + to_begin < Self::MAX
     }

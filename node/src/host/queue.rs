@@ -56,7 +56,7 @@ pub(super) struct OpenMessages {
     pub(super) waiting: VecDeque<Waiting>,
     /// The bytes of the waiting payloads.
     waiting_bytes: usize,
-    /// How many of the waiting messages ask for more than a receipt of the nodes.
+    /// The number of waiting messages that ask their receivers for an answer.
     asking: usize,
     /// The deadlines of waiting messages, and how many messages have each.
     deadlines: BTreeMap<Instant, usize>,
@@ -88,7 +88,7 @@ impl Waiting {
         self.since.checked_add(time)
     }
 
-    /// Whether this message asks for more than a receipt of the nodes.
+    /// Whether this message asks its receivers for an answer.
     fn is_asking(&self) -> bool {
         self.outgoing.confirmation != Confirmation::Relayed
     }
@@ -159,7 +159,7 @@ impl OpenMessages {
         self.waiting.len() < MAX_WAITING && bytes <= MAX_WAITING_BYTES
     }
 
-    /// How many of the waiting messages ask for more than a receipt of the nodes.
+    /// The number of waiting messages that ask their receivers for an answer.
     pub(super) const fn asking(&self) -> usize {
         self.asking
     }

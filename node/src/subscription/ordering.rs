@@ -170,7 +170,8 @@ impl Ordering {
             is_settled_before: ordered.is_settled_before,
             bytes: message.payload.len(),
         };
-        // While messages are held, this one may have to wait for them.
+        // While messages are held, this one may be held, too. A longer payload has a packet of its
+        // own.
         if self.sorter.next_deadline().is_some() && arrival.bytes <= Payloads::MAX_BYTES {
             message.leave_packet();
         }

@@ -550,7 +550,8 @@ async fn messages_held_for_an_earlier_one_keep_no_packets_in_memory() {
             ..numbered(number)
         };
         offer(&mut all, message);
-        // The reader takes it, and waits for the message before it.
+        // The reader takes it, and waits for the message before it. The first held message keeps
+        // its packet.
         let nothing = tokio::time::timeout(Duration::from_millis(1), end.next()).await;
         assert!(nothing.is_err());
     }

@@ -22,7 +22,8 @@ pub struct Config {
     /// how far a receiver's duplicate window reaches. Full: the origin returns
     /// [`super::PublishError::WindowFull`], and a receiver refuses a packet beyond it.
     /// Measured: with 1,024 sequences, short messages had a fifth less throughput (docs/speed.md).
-    /// A larger window costs receivers memory, since each remembers as many gaps of each origin.
+    /// A larger window costs receivers memory, since each remembers up to `window` intervals of
+    /// deliveries of each origin.
     pub window: u64,
     /// How many packets an origin may have open, kept ones apart. Full:
     /// [`super::PublishError::WindowFull`]. A guess: 64 origins with that many open packets exhaust

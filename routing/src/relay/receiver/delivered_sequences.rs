@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Delivered sequences, as intervals: from a boot and a sequence to an end. With as many intervals
-/// as a window has sequences there is room for two full windows of which every other message is for
-/// other members. Beyond the bound an interval of another life is forgotten, or else the lowest
-/// one. Unless a node lies, the mark has passed that interval by then, and its messages are not
-/// taken again. Kept messages below its end are not taken any more.
+/// Delivered sequences, as intervals: from a boot and a sequence to an end. Beyond the most intervals
+/// one of another life is forgotten, or else the lowest one. With as many intervals as a window has
+/// sequences there is room for two full windows of which every other message is for other members.
+/// So, unless a node lies, the mark has passed a forgotten interval, and its messages are not taken
+/// again. With fewer intervals they may be taken again. Kept messages below the end of a forgotten
+/// interval are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct DeliveredSequences {
     intervals: BTreeMap<(u64, u64), u64>,

@@ -70,12 +70,13 @@ pub(super) struct Windows<I> {
 }
 
 impl<I: Id> Windows<I> {
-    /// From this number of intervals of all origins on, an origin that gets one more forgets its
-    /// lowest, as long as it has more than [`Self::SHARE`]. A guess: they take some 50 MB, which a
-    /// node in a large cluster has, and it takes many origins with many gaps each.
+    /// While all origins together have this number of intervals, the next delivery of an origin cuts
+    /// its own intervals to [`Self::SHARE`]. A guess: so many take some 50 MB, which a node in a large
+    /// cluster has, and only many origins with many gaps each reach it.
     const MAX_INTERVALS: usize = 1 << 20;
-    /// The intervals that each origin may have however many the others have. Fewer than a window
-    /// has: an origin with more gaps among its open messages is refused those that are forgotten.
+    /// The intervals that each origin may have however many the others have; with the most origins
+    /// they take some 50 MB more. An origin may have more gaps than that above its mark. A message
+    /// whose interval is forgotten is then delivered again if another copy of it comes.
     const SHARE: usize = 128;
 
     pub(super) const fn new() -> Self {
