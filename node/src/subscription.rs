@@ -262,8 +262,8 @@ impl QueueEnd {
             return false;
         }
         let was_empty = queue.waiting.is_empty();
-        // A reader of an empty queue takes the messages soon. In another queue they wait, so they
-        // leave the packet that they share.
+        // A reader of an empty queue takes the messages soon. Messages that wait behind others leave
+        // the packet that they share.
         let is_shared = offered.len() > 1;
         for (mut message, offered) in messages.zip(offered) {
             if is_shared && !was_empty {
