@@ -101,8 +101,8 @@ pub fn peak_rss_bytes() -> Option<u64> {
 /// The version of the code that ran.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Standard output could not be written. It is a type of its own, so that no other error is taken
-/// for one of the output.
+/// Standard output could not be written. With a type of its own, no other error of input or output
+/// is taken for this one.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Unprinted(#[from] pub io::Error);

@@ -74,7 +74,7 @@ pub(super) const UNPROVEN: [Value; 6] = [
 ];
 
 /// The events of the relay: see [`RelayStats`](binomesh_routing::relay::RelayStats).
-pub(super) const RELAY_EVENTS: [Value; 32] = [
+pub(super) const RELAY_EVENTS: [Value; 33] = [
     ("published", "messages of this node were accepted"),
     (
         "window_full",
@@ -142,6 +142,10 @@ pub(super) const RELAY_EVENTS: [Value; 32] = [
     (
         "streams_forgotten",
         "streams of own messages in order were forgotten for want of room",
+    ),
+    (
+        "deliveries_forgotten",
+        "deliveries were forgotten early, as those of all origins together have too many gaps",
     ),
     (
         "summarised",

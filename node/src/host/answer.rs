@@ -12,6 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Host;
+use super::collections::Collections;
 use crate::catalogue;
 use crate::command::SendError;
 use crate::report::Reply;
@@ -161,9 +162,9 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The most answers that wait for one peer: as many as one node collects answers for
-    /// ([`super::collections::Collections::MAX`]). One more is dropped and counted.
-    const MAX_EACH: usize = 1024;
+    /// The most answers that wait for one peer: one to each message for which that node collects
+    /// answers. One more is dropped and counted.
+    const MAX_EACH: usize = Collections::MAX;
     /// The most answers that wait in all: room for seven peers with the most that one may have. A
     /// guess; an answer has at most some 4 KiB.
     const MAX: usize = 8192;

@@ -101,8 +101,8 @@ impl Contents {
 }
 
 impl Collections {
-    /// The most messages for which answers are collected. A guess: with the answers of 1,000 members to each, they take some 100 MB.
-    /// With fewer, bursts of questions are refused.
+    /// The most messages for which answers are collected. A guess: with the answers of 1,000 members
+    /// to each, they take some 100 MB. With fewer, bursts of questions are refused.
     pub(super) const MAX: usize = 1024;
     /// The most bytes of replies. A guess: the longest reply from each of 4,096 members, twice.
     pub(super) const MAX_BYTES: usize = 32 << 20;
@@ -309,6 +309,17 @@ mod tests {
         let finished = all.take_finished(start);
         assert_eq!(finished.len(), 1);
         assert_eq!(finished[0].heard[&peer(2)], Heard::Not("down"));
+    }
+
+    #[tokio::test]
+    async fn collections_are_bounded_with_those_that_are_yet_to_begin() {
+        let mut all = Collections::default();
+        assert!(all.has_room_besides(Collections::MAX - 1));
+        assert!(!all.has_room_besides(Collections::MAX));
+        let until = super::super::now();
+        (0..10).for_each(|sequence| all.begin(sequence, until));
+        assert!(all.has_room_besides(Collections::MAX - 11));
+        assert!(!all.has_room_besides(Collections::MAX - 10));
     }
 
     #[tokio::test]

@@ -140,6 +140,7 @@ impl Host {
             ("kept", stats.kept),
             ("excused", stats.excused),
             ("streams_forgotten", stats.streams_forgotten),
+            ("deliveries_forgotten", stats.deliveries_forgotten),
             ("kept_full", stats.kept_full),
             ("window_full", stats.window_full),
             ("waited", stats.waited),

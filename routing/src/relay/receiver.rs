@@ -159,7 +159,8 @@ impl<I: Id> Receiver<I> {
         let is_settled_before = self.windows.closed_below(first) >= first.sequence;
         let count = packet.payloads.count();
         // A liar may have sent some of these messages in another packet.
-        let known = self.windows.deliver(first, count, cx.config);
+        let (known, crowded_out) = self.windows.deliver(first, count, cx.config);
+        cx.stats.deliveries_forgotten += crowded_out as u64;
         let new = count - known.len() as u64;
         cx.stats.delivered += new;
         if new > 0 {

@@ -58,6 +58,8 @@ pub struct RelayStats {
     pub kept_full: u64,
     /// Streams of ordered own messages whose numbering was forgotten for lack of room.
     pub streams_forgotten: u64,
+    /// Intervals of deliveries that were forgotten because all origins together had too many.
+    pub deliveries_forgotten: u64,
     /// Own messages whose receipt was emitted.
     pub receipts: u64,
     /// How often two exceptions of a duty became one, because there were too many.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Delivered sequences, as intervals: from a boot and a sequence to an end. Beyond the most intervals
-/// one of another life is forgotten, or else the lowest one. With as many intervals as a window has
-/// sequences there is room for two full windows of which every other message is for other members.
-/// So, unless a node lies, the mark has passed a forgotten interval, and its messages are not taken
-/// again. With fewer intervals they may be taken again. Kept messages below the end of a forgotten
-/// interval are not taken any more.
+/// Delivered sequences, as intervals: from a boot and a sequence to an end. Their owner bounds them
+/// ([`Self::shrink`]): an interval of another life is forgotten first, or else the lowest one. With
+/// as many intervals as a window has sequences there is room for two full windows of which every
+/// other message is for other members. So, unless a node lies, the mark has passed a forgotten
+/// interval, and its messages are not taken again. With fewer intervals they may be taken again.
+/// Kept messages below the end of a forgotten interval are not taken any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct DeliveredSequences {
     intervals: BTreeMap<(u64, u64), u64>,
@@ -35,23 +35,23 @@ impl DeliveredSequences {
         self.intervals.len()
     }
 
-    /// Note these sequence numbers, of one boot of the origin, as delivered, in at most `most`
-    /// intervals. Returns those that had been noted before.
-    pub(super) fn insert(&mut self, boot: u64, new: Range<u64>, most: usize) -> Vec<u64> {
+    /// Note these sequence numbers, of one boot of the origin, as delivered. Returns those that had
+    /// been noted before.
+    pub(super) fn insert(&mut self, boot: u64, new: Range<u64>) -> Vec<u64> {
         let last = self.before(boot, new.end.saturating_sub(1));
         if last.is_none_or(|(_, end)| end <= new.start) {
-            self.add(boot, new, most);
+            self.add(boot, new);
             return Vec::new();
         }
         let (known, new): (Vec<u64>, Vec<u64>) = new.partition(|at| self.has(boot, *at));
         for sequence in new {
-            self.add(boot, sequence..sequence.saturating_add(1), most);
+            self.add(boot, sequence..sequence.saturating_add(1));
         }
         known
     }
 
     /// Note sequences of which none was noted before.
-    fn add(&mut self, boot: u64, new: Range<u64>, most: usize) {
+    fn add(&mut self, boot: u64, new: Range<u64>) {
         let Range { mut start, mut end } = new;
         if let Some((first, last)) = self.before(boot, start)
             && last == start
@@ -62,9 +62,14 @@ impl DeliveredSequences {
             end = last;
         }
         self.intervals.insert((boot, start), end);
-        while self.intervals.len() > most {
-            self.forget(boot);
-        }
+    }
+
+    /// Forget intervals until there are at most `most`, while this boot is the present one. Returns
+    /// how many were forgotten.
+    pub(super) fn shrink(&mut self, boot: u64, most: usize) -> usize {
+        let many = self.intervals.len().saturating_sub(most);
+        (0..many).for_each(|_| self.forget(boot));
+        many
     }
 
     /// Forget one interval: the highest if it is of another life than `boot`, else the lowest,
@@ -98,10 +103,10 @@ mod tests {
 
     #[test]
     fn deliveries_in_a_row_are_one_interval_and_of_many_the_lowest_go() {
-        let most = 4;
         let mut delivered = DeliveredSequences::default();
         let one = |delivered: &mut DeliveredSequences, at| {
-            let known = delivered.insert(1, at..at + 1, most);
+            let known = delivered.insert(1, at..at + 1);
+            delivered.shrink(1, 4);
             known.is_empty()
         };
         for sequence in [3, 1, 2, 4] {
@@ -123,13 +128,13 @@ mod tests {
 
     #[test]
     fn a_life_with_a_smaller_boot_is_remembered_in_the_place_of_the_former() {
-        let most = 4;
         let mut delivered = DeliveredSequences::default();
         for sequence in [1, 3, 5, 7] {
-            delivered.insert(9, sequence..sequence + 1, most);
+            delivered.insert(9, sequence..sequence + 1);
         }
         for sequence in [1, 3, 5, 7, 9] {
-            assert_eq!(delivered.insert(2, sequence..sequence + 1, most), [0u64; 0]);
+            assert_eq!(delivered.insert(2, sequence..sequence + 1), [0u64; 0]);
+            assert_eq!(delivered.shrink(2, 4), 1);
         }
         let has = |sequence| delivered.has(2, sequence);
         assert!([3, 5, 7, 9].into_iter().all(has));
@@ -139,17 +144,16 @@ mod tests {
 
     #[test]
     fn noting_several_sequences_returns_the_known_ones() {
-        let most = 1000;
         let mut delivered = DeliveredSequences::default();
-        assert_eq!(delivered.insert(1, 10..20, most), [0u64; 0]);
-        assert_eq!(delivered.insert(1, 20..25, most), [0u64; 0]);
-        assert_eq!(delivered.insert(1, 5..10, most), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 10..20), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 20..25), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 5..10), [0u64; 0]);
         assert_eq!(delivered.intervals, [((1, 5), 25)].into());
-        assert_eq!(delivered.insert(1, 30..32, most), [0u64; 0]);
+        assert_eq!(delivered.insert(1, 30..32), [0u64; 0]);
         let known: Vec<u64> = (22..25).chain([30, 31]).collect();
-        assert_eq!(delivered.insert(1, 22..34, most), known);
+        assert_eq!(delivered.insert(1, 22..34), known);
         assert_eq!(delivered.intervals, [((1, 5), 34)].into());
-        assert_eq!(delivered.insert(1, 5..34, most).len(), 29);
-        assert_eq!(delivered.insert(2, 5..34, most), [0u64; 0], "another boot");
+        assert_eq!(delivered.insert(1, 5..34).len(), 29);
+        assert_eq!(delivered.insert(2, 5..34), [0u64; 0], "another boot");
     }
 }

@@ -145,20 +145,28 @@ impl<I: Id> Windows<I> {
     }
 
     /// Note the delivery of `count` messages, whose packet was judged [`Novelty::New`] just before.
-    /// Returns the sequences of those that are not new.
-    pub(super) fn deliver(&mut self, id: PacketId<I>, count: u64, config: &Config) -> Vec<u64> {
+    /// Returns the sequences of those that are not new, and how many intervals were forgotten
+    /// because all origins together have too many.
+    pub(super) fn deliver(
+        &mut self,
+        id: PacketId<I>,
+        count: u64,
+        config: &Config,
+    ) -> (Vec<u64>, usize) {
         let all = id.sequence..id.sequence.saturating_add(count);
         let Some(window) = self.windows.get_mut(&id.origin) else {
-            return all.collect();
-        };
-        let most = match self.intervals < Self::MAX_INTERVALS {
-            true => usize::try_from(config.window).unwrap_or(usize::MAX),
-            false => Self::SHARE,
+            return (all.collect(), 0);
         };
         let before = window.delivered.len();
-        let known = window.delivered.insert(id.boot, all, most);
+        let known = window.delivered.insert(id.boot, all);
+        let own = usize::try_from(config.window).unwrap_or(usize::MAX);
+        window.delivered.shrink(id.boot, own);
+        let crowded_out = match self.intervals < Self::MAX_INTERVALS {
+            true => 0,
+            false => window.delivered.shrink(id.boot, Self::SHARE),
+        };
         self.intervals = self.intervals - before + window.delivered.len();
-        known
+        (known, crowded_out)
     }
 
     /// Whether a message was delivered, as far as that is remembered.

@@ -91,7 +91,9 @@ fn origins_with_many_gaps_are_bounded_together_and_a_newcomer_is_delivered_to() 
         };
         let (verdict, _) = windows.judge(id, 1, hearsay(sequence), &config, |_| false);
         assert_eq!(verdict, Novelty::New);
-        assert_eq!(windows.deliver(id, 1, &config), [0u64; 0]);
+        let (known, crowded_out) = windows.deliver(id, 1, &config);
+        assert_eq!(known, [0u64; 0]);
+        crowded_out
     };
     let count = |windows: &Windows<u32>| {
         let lengths = windows.windows.values().map(|one| one.delivered.len());
@@ -102,14 +104,15 @@ fn origins_with_many_gaps_are_bounded_together_and_a_newcomer_is_delivered_to() 
     let many = Windows::<u32>::MAX_INTERVALS as u64 / config.window;
     for origin in 0..many as u32 {
         for sequence in (0..2 * config.window).step_by(2) {
-            deliver(&mut windows, origin, sequence);
+            assert_eq!(deliver(&mut windows, origin, sequence), 0);
         }
     }
-    deliver(&mut windows, many as u32, 0);
+    assert_eq!(deliver(&mut windows, many as u32, 0), 0);
     let full = Windows::<u32>::MAX_INTERVALS + 1;
     assert_eq!(count(&windows), full);
-    deliver(&mut windows, 0, 2 * config.window);
     let share = Windows::<u32>::SHARE;
+    let crowded_out = deliver(&mut windows, 0, 2 * config.window);
+    assert_eq!(crowded_out, config.window as usize - share);
     assert_eq!(count(&windows), full - config.window as usize + share);
     let (last, first) = (2 * config.window, 2 * config.window - 2 * share as u64);
     let has = |sequence| {
