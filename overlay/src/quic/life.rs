@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::BindError;
 use super::greeting::{Fingerprint, Hello, OTHERS_MAX};
 use super::identity::Identity;
-use super::notary::Notary;
+use super::notary::{Forged, Notary};
 use crate::PeerId;
 use crate::lives::{BOOT_MAX, Greeter, Lives};
 
@@ -144,11 +144,12 @@ impl Life {
     }
 
     /// The newest proven life of a peer. It is forgotten once its statement would no longer be
-    /// accepted.
+    /// accepted. A statement that is not judged just now was accepted before, and is kept.
     pub(super) fn newest(&self, peer: PeerId) -> Option<(u64, Bytes)> {
         let newest = self.lives().newest(peer).map(|(boot, s)| (boot, s.clone()));
         let (boot, statement) = newest?;
-        if self.is_proven(peer, peer, (boot, &statement)) {
+        let verified = self.notary().verify_life(peer, peer, boot, &statement);
+        if matches!(verified, Ok(()) | Err(Forged::Unjudged)) {
             return Some((boot, statement));
         }
         self.lives().retain(|other, _, _| other != peer);
@@ -268,4 +269,70 @@ fn fingerprint(connection: &Connection) -> Fingerprint {
 pub(super) struct ProcessAddresses {
     pub(super) holder: SocketAddr,
     pub(super) greeter: SocketAddr,
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rustls_pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+    use crate::quic::choice::GoneConnections;
+
+    fn identity() -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+        let paper = params.self_signed(&key).expect("signed");
+        let root = paper.der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
+    }
+
+    fn hello(boot: u64, statement: Bytes) -> Hello {
+        Hello {
+            boot,
+            attempt: 1,
+            gone: GoneConnections::default(),
+            addresses: Vec::new(),
+            others: Vec::new(),
+            is_member: true,
+            statement,
+            metrics: None,
+        }
+    }
+
+    /// The same statement with another signature.
+    fn forged(statement: &Bytes) -> Bytes {
+        let mut bytes = statement.to_vec();
+        // Behind the scheme and the length.
+        bytes[4 + 8] ^= 1;
+        bytes.into()
+    }
+
+    #[test]
+    fn a_proven_life_outlasts_a_flood_of_forged_statements() {
+        let identity = identity();
+        let (peer, life) = (identity.id(), Life::new(&identity, 7).expect("a life"));
+        let statement = life.own().statement;
+        life.note(peer, &hello(7, statement.clone()));
+        let forged = forged(&statement);
+        for _ in 0..Notary::MAX_FAILURES {
+            assert!(!life.is_proven(peer, peer, (7, &forged)));
+        }
+        // The chain is not judged now, as too many were bad.
+        assert!(!life.is_proven(peer, peer, (7, &statement)));
+        assert_eq!(life.newest(peer), Some((7, statement)));
+    }
+
+    #[test]
+    fn a_life_whose_statement_is_refused_is_forgotten() {
+        let identity = identity();
+        let (peer, life) = (identity.id(), Life::new(&identity, 7).expect("a life"));
+        let forged = forged(&life.own().statement);
+        life.note(peer, &hello(7, forged));
+        assert_eq!(life.newest(peer), None);
+        assert_eq!(life.lives().newest(peer), None);
+    }
 }
