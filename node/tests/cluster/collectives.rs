@@ -293,7 +293,8 @@ async fn late_members_are_named_alone_in_five_generations_back_to_back() {
         let late = (generation as u32 * 5) % nodes;
         let mut asked = request("all-gather", generation);
         asked.members = members(nodes);
-        asked.time = Some(Duration::from_secs(2));
+        // A tenth of it is left for the vote.
+        asked.time = Some(Duration::from_secs(4));
         let there = (0..nodes).filter(|number| *number != late);
         let calls = calling(&cluster, there, &asked, |n| value(n, 100));
         let mut answers = calls.answers().await;
