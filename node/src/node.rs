@@ -1,16 +1,15 @@
 //! The handle of a node: what a program does with it.
 
+mod publishing;
+mod subscribing;
+
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use binomesh_overlay::PeerId;
-use binomesh_routing::PacketId;
-use binomesh_routing::packet::Confirmation;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -18,21 +17,20 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "push")]
 use crate::catalogue::pushes::PushCounts;
 pub use crate::command::RenewError;
-use crate::command::{Command, Destination, Outgoing, QUEUE, SendError, SendOptions};
+use crate::command::{Command, QUEUE};
 use crate::credentials::Credentials;
 pub use crate::host::{Ended, StartError};
 use crate::host::{LoopContext, ReadyLoop};
 use crate::recorder::{Recorded, SharedRecorder, recording};
-use crate::report::{NodeReport, PlacementView, Receipt, Reply};
+use crate::report::{NodeReport, PlacementView};
 use crate::scrape::Scrape;
 use crate::settings::NodeConfig;
 use crate::state::NodeState;
-use crate::subscription::{
-    Callback, Hold, Listener, Message, OrderMetrics, QueueBounds, Subscriber, Subscription,
-    subscription,
-};
 use crate::targets::TargetGroup;
-use crate::topic::{Topic, TopicFilter, is_reserved};
+#[cfg(feature = "push")]
+pub(crate) use publishing::Unasked;
+pub use publishing::{PublishHandle, TopicHandle};
+pub use subscribing::SubscribeError;
 
 /// A running node. Clones are handles of the same node; when the last one is
 /// dropped the node stops at once, without a goodbye.
@@ -66,16 +64,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-/// The parts of a message's options that users do not choose.
-pub(crate) struct Unasked {
-    /// Names of members for which the receipt does not wait.
-    pub(crate) excused: Arc<[String]>,
-    /// The number by which the strategy `circulant` picks the tree of the message. In a push of
-    /// known length this is the number of pieces that follow, otherwise a number that falls by one
-    /// with each message.
-    pub(crate) left: u32,
 }
 
 impl Node {
@@ -222,144 +210,6 @@ impl Node {
         targets.await.map_err(|_| Stopped)
     }
 
-    /// Send a message to some members. Dropping the handle cancels nothing.
-    pub fn send<D: Into<Destination>>(
-        &self,
-        to: impl IntoIterator<Item = D>,
-        payload: impl Into<Bytes>,
-        options: SendOptions,
-    ) -> PublishHandle {
-        let to: Vec<Destination> = to.into_iter().map(Into::into).collect();
-        if to.is_empty() {
-            return PublishHandle::refused(SendError::NoDestination);
-        }
-        let command = |outgoing| Command::Send { to, outgoing };
-        self.submit(payload.into(), options, command)
-    }
-
-    /// A handle for publishing on `topic`.
-    pub fn topic(&self, topic: Topic) -> TopicHandle<'_> {
-        let node = self;
-        TopicHandle { node, topic }
-    }
-
-    /// Send a message to all members. Dropping the handle cancels nothing.
-    pub fn publish(&self, payload: impl Into<Bytes>, options: SendOptions) -> PublishHandle {
-        self.submit(payload.into(), options, Command::Publish)
-    }
-
-    /// Answer a message that asks for it ([`crate::Message::confirmation`]). Only the first answer
-    /// of a node counts. When this returns without an error, the answer waits for its turn to be
-    /// sent.
-    pub async fn reply(
-        &self,
-        to: PacketId<PeerId>,
-        answer: impl Into<Bytes>,
-    ) -> Result<(), SendError> {
-        let answer = answer.into();
-        if answer.len() > Reply::MAX_BYTES {
-            return Err(SendError::TooLarge {
-                size_bytes: answer.len(),
-                max_bytes: Reply::MAX_BYTES,
-            });
-        }
-        let (reply, sent) = oneshot::channel();
-        let asked = self.ask(Command::Reply { to, answer, reply }).await;
-        asked.map_err(|Stopped| SendError::Stopped)?;
-        sent.await.unwrap_or(Err(SendError::Stopped))
-    }
-
-    /// Receive matching messages; see [`Subscription`] for slow readers. When this returns, no
-    /// later message is missed. Messages that came before, within 30 s of the start of the process,
-    /// also go to the first subscriber whose filter matches, if the node was started again or their
-    /// origin had kept them. Messages that ask for an answer do not.
-    pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {
-        self.subscribe_bounded(filter, Subscription::DEFAULT_CAPACITY)
-            .await
-    }
-
-    /// As [`Node::subscribe`], with room for `capacity` waiting messages.
-    pub async fn subscribe_bounded(
-        &self,
-        filter: TopicFilter,
-        capacity: usize,
-    ) -> Result<Subscription, SubscribeError> {
-        self.subscribe_within(filter, QueueBounds::for_messages(capacity))
-            .await
-    }
-
-    /// As [`Node::subscribe`], in order. Messages that an origin publishes with
-    /// [`SendOptions::is_ordered`] on one topic to the same destinations come in the order of their
-    /// publication. A missing message is reported in its place as
-    /// [`Received::Gap`](crate::Received::Gap); if it still comes after that, it is marked late.
-    /// Messages without a number come at once.
-    pub async fn subscribe_ordered(
-        &self,
-        filter: TopicFilter,
-        hold: Hold,
-    ) -> Result<Subscription, SubscribeError> {
-        let bounds = QueueBounds::for_messages(Subscription::DEFAULT_CAPACITY);
-        let (subscription, metrics) = self.subscribe_counted(filter, bounds).await?;
-        Ok(subscription.in_order(hold, metrics))
-    }
-
-    /// Have the node's own task call `call` for each matching message: there is no queue, and no
-    /// other task has to be woken. When this returns, no later message is missed, and `call` has
-    /// been called for the messages that waited, see [`Node::subscribe`]. The calls end with the
-    /// [`Listener`] or the node.
-    ///
-    /// The node does nothing else until `call` returns, and cannot stop either. So `call` must be
-    /// quick and wait for nothing. It must not hold a [`Node`], which would then keep itself alive.
-    /// Work that takes long, or that answers, belongs into a task behind a channel, or needs
-    /// [`Node::subscribe`]. Calls that take 10 ms or more for the messages of one packet are
-    /// counted (`binomesh_listener_slow_total`). A `call` that panics is counted
-    /// (`binomesh_listener_panics_total`) and not called again. Metrics that `call` records are the
-    /// node's ([`Node::start_recorded`]).
-    ///
-    /// # Errors
-    /// [`SubscribeError`]; listeners and subscriptions count together.
-    pub async fn listen(
-        &self,
-        filter: TopicFilter,
-        call: impl FnMut(Message) + Send + 'static,
-    ) -> Result<Listener, SubscribeError> {
-        let (callback, listener) = Callback::new(call);
-        let subscriber = Subscriber::called(filter, callback);
-        self.admit(subscriber).await?;
-        Ok(listener)
-    }
-
-    /// As [`Node::subscribe`], with other bounds.
-    pub(crate) async fn subscribe_within(
-        &self,
-        filter: TopicFilter,
-        bounds: QueueBounds,
-    ) -> Result<Subscription, SubscribeError> {
-        let (subscription, _) = self.subscribe_counted(filter, bounds).await?;
-        Ok(subscription)
-    }
-
-    async fn subscribe_counted(
-        &self,
-        filter: TopicFilter,
-        bounds: QueueBounds,
-    ) -> Result<(Subscription, OrderMetrics), SubscribeError> {
-        let (subscriber, subscription) = subscription(filter, bounds);
-        let metrics = self.admit(subscriber).await?;
-        Ok((subscription, metrics))
-    }
-
-    async fn admit(&self, subscriber: Subscriber) -> Result<OrderMetrics, SubscribeError> {
-        let (reply, held) = oneshot::channel();
-        let asked = self.ask(Command::Subscribe { subscriber, reply }).await;
-        asked.map_err(|Stopped| SubscribeError::Stopped)?;
-        held.await
-            .map_err(|_| match self.shared.commands.is_closed() {
-                true => SubscribeError::Stopped,
-                false => SubscribeError::TooMany,
-            })
-    }
-
     /// Go on with a renewed certificate, other authorities or revocation lists.
     /// Links whose certificates are not accepted any more are cut at once.
     pub async fn renew(&self, credentials: Credentials) -> Result<(), RenewError> {
@@ -403,38 +253,6 @@ impl Node {
         sent.map_err(|_| Stopped)
     }
 
-    fn submit(
-        &self,
-        payload: Bytes,
-        options: SendOptions,
-        command: impl FnOnce(Outgoing) -> Command,
-    ) -> PublishHandle {
-        if is_reserved(&options.topic) {
-            return PublishHandle::refused(SendError::ReservedTopic(options.topic));
-        }
-        let left = self.shared.left.fetch_sub(1, Ordering::Relaxed);
-        let excused = Arc::default();
-        self.submit_any(payload, options, Unasked { excused, left }, command)
-    }
-
-    /// Send a message on a reserved topic, to all members or to some.
-    #[cfg(feature = "push")]
-    pub(crate) fn publish_own(
-        &self,
-        payload: Bytes,
-        options: SendOptions,
-        to: Option<Vec<Destination>>,
-        more: Unasked,
-    ) -> PublishHandle {
-        match to {
-            None => self.submit_any(payload, options, more, Command::Publish),
-            Some(to) => self.submit_any(payload, options, more, |outgoing| Command::Send {
-                to,
-                outgoing,
-            }),
-        }
-    }
-
     /// The number of the next push.
     #[cfg(feature = "push")]
     pub(crate) fn next_push(&self) -> u64 {
@@ -447,119 +265,12 @@ impl Node {
     pub(crate) fn push_counts(&self) -> &PushCounts {
         &self.shared.push_counts
     }
-
-    fn submit_any(
-        &self,
-        payload: Bytes,
-        options: SendOptions,
-        more: Unasked,
-        command: impl FnOnce(Outgoing) -> Command,
-    ) -> PublishHandle {
-        let (size_bytes, max_bytes) = (payload.len(), self.shared.max_payload_bytes);
-        if size_bytes > max_bytes {
-            return PublishHandle::refused(SendError::TooLarge {
-                size_bytes,
-                max_bytes,
-            });
-        }
-        let (reply, receipt) = oneshot::channel();
-        let SendOptions {
-            topic,
-            due,
-            confirmation,
-            strategy,
-            is_ordered,
-        } = options;
-        if confirmation != Confirmation::Relayed && due.time().is_none() {
-            return PublishHandle::refused(SendError::NoTime);
-        }
-        let outgoing = Outgoing {
-            topic,
-            payload,
-            strategy,
-            due,
-            confirmation,
-            is_ordered,
-            excused: more.excused,
-            left: more.left,
-            reply,
-        };
-        match self.shared.commands.try_send(command(outgoing)) {
-            Ok(()) => PublishHandle(Outcome::Pending(receipt)),
-            Err(mpsc::error::TrySendError::Full(_)) => PublishHandle::refused(SendError::Busy),
-            Err(mpsc::error::TrySendError::Closed(_)) => PublishHandle::refused(SendError::Stopped),
-        }
-    }
-}
-
-/// A topic, for publishing through a node.
-#[derive(Debug, Clone)]
-pub struct TopicHandle<'a> {
-    node: &'a Node,
-    topic: Topic,
-}
-
-impl TopicHandle<'_> {
-    /// Send a message to all members. Dropping the handle cancels nothing.
-    pub fn publish(&self, payload: impl Into<Bytes>) -> PublishHandle {
-        let options = SendOptions {
-            topic: self.topic.clone(),
-            ..SendOptions::default()
-        };
-        self.node.publish(payload, options)
-    }
-}
-
-/// A message on its way. Await it for its receipt; dropping it cancels nothing.
-#[derive(Debug)]
-#[must_use = "a refusal is only told to whoever awaits the handle"]
-pub struct PublishHandle(Outcome);
-
-#[derive(Debug)]
-enum Outcome {
-    Pending(oneshot::Receiver<Result<Receipt, SendError>>),
-    Refused(Option<SendError>),
-}
-
-impl PublishHandle {
-    fn refused(error: SendError) -> Self {
-        Self(Outcome::Refused(Some(error)))
-    }
-}
-
-impl Future for PublishHandle {
-    type Output = Result<Receipt, SendError>;
-
-    fn poll(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        match &mut self.0 {
-            Outcome::Pending(receipt) => Pin::new(receipt)
-                .poll(context)
-                .map(|outcome| outcome.unwrap_or(Err(SendError::Stopped))),
-            Outcome::Refused(error) => {
-                std::task::Poll::Ready(Err(error.take().unwrap_or(SendError::Stopped)))
-            }
-        }
-    }
 }
 
 /// The node has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the node has stopped")]
 pub struct Stopped;
-
-/// A subscription was not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SubscribeError {
-    /// The node has as many subscriptions as it allows.
-    #[error("the node has its greatest number of subscribers; end another subscription first")]
-    TooMany,
-    /// The node has stopped.
-    #[error("the node has stopped")]
-    Stopped,
-}
 
 #[cfg(all(test, feature = "ca", feature = "admin"))]
 pub(crate) mod tests;

@@ -2,8 +2,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::certificate::{Authority, Validity};
-use crate::command::Due;
+use crate::command::{Due, SendError, SendOptions};
+use crate::report::Receipt;
 use crate::subscription::{OrderMetrics, Subscriber};
+use crate::topic::TopicFilter;
 
 /// A config whose credentials exist, and the folder that holds them.
 pub(crate) fn config(name: &str) -> (TempDir, NodeConfig) {

@@ -18,6 +18,9 @@
 //! asks it before it believes the rumour; the accused answers; contact settles the matter. Rumours
 //! help routers and speed up repair. They do not decide membership: only the census does.
 
+mod accusations;
+mod departure;
+mod doubts;
 mod goodbye;
 mod rumour;
 mod silence;
@@ -28,11 +31,11 @@ use crate::Id;
 use crate::config::{Config, LONGEST, Pace, beats};
 pub use crate::message::detector::{Goodbye, MAX_RUMOURS, MAX_TOLD, Message, Rumour, union};
 use crate::noise::Noise;
-use crate::planted::{Bug, Planted};
+use crate::planted::Planted;
 use crate::seam::{Out, Timer};
 pub use goodbye::MAX_GOODBYES;
 use goodbye::{Goodbyes, LATE};
-use rumour::{News, Rumours};
+use rumour::Rumours;
 pub use silence::HALVES;
 use silence::{ALARM, CALM, Silence};
 
@@ -169,85 +172,6 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// This life of a peer tells its neighbours that it ends: it is down, and other nodes are told.
-    /// Returns whether that is news.
-    pub fn on_leave(&mut self, peer: I, boot: u64, out: &mut Out<I>) -> bool {
-        if self.is_down(peer) {
-            return false;
-        }
-        self.silent.remove(&peer);
-        self.asked.remove(&peer);
-        self.rumours.accuse(peer, boot, None);
-        self.share(out);
-        true
-    }
-
-    /// This node leaves: it tells all its claimed links, and they tell all others.
-    pub fn leave(&self, proof: &[u8], links: &Links<'_, I>, out: &mut Out<I>) {
-        for peer in links.claimed {
-            let (me, boot, proof) = (self.me, self.boot, proof.to_vec());
-            let goodbye = Goodbye {
-                peer: me,
-                boot,
-                proof,
-            };
-            out.send(*peer, Message::Goodbye(goodbye));
-        }
-    }
-
-    /// Whether this node may believe the goodbye if it is proven. `link` is the last known life of
-    /// the peer, if this node has or had a link to it.
-    pub fn is_news(&self, goodbye: &Goodbye<I>, link: Option<u64>) -> bool {
-        let Goodbye { peer, boot, .. } = *goodbye;
-        // A goodbye says nothing about a later life.
-        peer != self.me && link <= Some(boot) && self.goodbyes.is_news(peer, boot)
-    }
-
-    /// Whether the goodbye is of an earlier life: of this node itself, or of a peer with a claimed
-    /// link.
-    pub fn is_outdated(&self, goodbye: &Goodbye<I>, links: &Links<'_, I>) -> bool {
-        let Goodbye { peer, boot, .. } = *goodbye;
-        let linked = links.boots.get(&peer);
-        let linked = linked.filter(|_| links.claimed.contains(&peer));
-        let is_mine = peer == self.me && boot < self.boot;
-        is_mine || linked.is_some_and(|linked| *linked > boot)
-    }
-
-    fn on_goodbye(
-        &mut self,
-        from: I,
-        goodbye: Goodbye<I>,
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) -> Vec<(I, Verdict)> {
-        let Goodbye { peer, boot, .. } = goodbye;
-        let link = links.boots.get(&peer).copied();
-        if !self.is_news(&goodbye, link) {
-            return Vec::new();
-        }
-        if !self.rumours.end(peer, boot) {
-            // The sender may have missed the return of that peer.
-            let answer = self.rumours.answer_to(&goodbye.rumour());
-            if let Some(answer) = answer {
-                out.send(from, Message::Rumours(vec![answer]));
-            }
-            return Vec::new();
-        }
-        self.silent.remove(&peer);
-        self.asked.remove(&peer);
-        if link.is_some_and(|link| link < boot) && links.claimed.contains(&peer) {
-            // The process at that link may not know of its own later life.
-            out.send(peer, Message::Goodbye(goodbye.clone()));
-        }
-        let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
-        self.share(out);
-        let displaced = displaced.map(|peer| (peer, Verdict::Forgotten));
-        displaced
-            .into_iter()
-            .chain([(peer, Verdict::Left(boot))])
-            .collect()
-    }
-
     /// The transport of this peer has acknowledged a packet: its process lives and hears this node.
     /// An accused peer has to do more, since its loop may hang while its transport works on.
     pub fn on_acknowledged(&mut self, peer: I) {
@@ -294,44 +218,6 @@ impl<I: Id> Detector<I> {
         was_down
     }
 
-    /// Tell a new link which peers are down: its peer may have started after those verdicts.
-    fn tell_who_is_down(&self, peer: I, out: &mut Out<I>) {
-        let told: Vec<(Rumour<I>, u32)> = self.rumours.standing().take(MAX_TOLD).collect();
-        if !told.is_empty() {
-            out.send(peer, Message::Standing(told));
-        }
-    }
-
-    fn on_standing(
-        &mut self,
-        from: I,
-        standing: Vec<(Rumour<I>, u32)>,
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) -> Vec<(I, Verdict)> {
-        let mut verdicts = Vec::new();
-        for (rumour, beats_left) in standing.into_iter().take(MAX_TOLD) {
-            // An accusation that this node knows already keeps its own age.
-            let was_accused = self.rumours.accuses(rumour.peer);
-            verdicts.extend(self.on_rumour(from, rumour, links, out));
-            if !was_accused && self.rumours.accuses(rumour.peer) {
-                self.rumours.shorten(rumour.peer, beats_left);
-            }
-        }
-        verdicts
-    }
-
-    /// After a pause of this very process the silence of a peer means nothing, and the rumours and
-    /// verdicts from before may be out of date: other nodes are asked about them.
-    pub fn forgive(&mut self, links: &Links<'_, I>, out: &mut Out<I>) {
-        self.silent.retain(|_, silence| !silence.is_roused);
-        let all = self.silent.values_mut();
-        all.for_each(Silence::end);
-        self.asked.values_mut().for_each(|waited| *waited = false);
-        self.rumours.doubt_witnessed();
-        self.remind(links, out);
-    }
-
     /// Count a beat. Returns the peers whose rumour or goodbye has expired.
     pub fn on_beat(&mut self, links: &Links<'_, I>, out: &mut Out<I>) -> Vec<(I, Verdict)> {
         let forgotten = self.goodbyes.on_beat().into_iter();
@@ -354,69 +240,6 @@ impl<I: Id> Detector<I> {
         self.calm = self.calm.min(CALM).saturating_sub(1);
         self.accused = self.accused.min(ALARM).saturating_sub(1);
         verdicts
-    }
-
-    /// Repeat the accusations to the accused peers that this node has heard since, as they may have
-    /// missed them. Ask one linked peer about other accused peers and about peers that have left,
-    /// as this node may have missed an answer.
-    fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
-        for accusation in self.rumours.contradicted().take(MAX_TOLD) {
-            if links.claimed.contains(&accusation.peer) {
-                out.send(accusation.peer, Message::Rumours(vec![accusation]));
-            }
-        }
-        let turn = (self.beats / REMIND) as usize;
-        // A peer that has left may have returned in a later life, unknown to this node.
-        let gone = self
-            .goodbyes
-            .rumours(turn.wrapping_mul(MAX_ASKED_AFTER), MAX_ASKED_AFTER);
-        let all: Vec<Rumour<I>> = self.rumours.in_doubt().collect();
-        let room = MAX_TOLD - MAX_ASKED_AFTER;
-        let first = turn.wrapping_mul(room).checked_rem(all.len()).unwrap_or(0);
-        let doubts = all.iter().cycle().skip(first).take(room.min(all.len()));
-        self.ask(turn, doubts.copied().chain(gone).collect(), links, out);
-    }
-
-    /// Ask one linked peer, in turn, whether it knows better about the peers in `doubts`.
-    fn ask(&self, turn: usize, doubts: Vec<Rumour<I>>, links: &Links<'_, I>, out: &mut Out<I>) {
-        if doubts.is_empty() {
-            return;
-        }
-        let up = |peer: &&I| !self.is_down(**peer);
-        let able: Vec<I> = links.claimed.iter().filter(up).copied().collect();
-        let asked = turn.checked_rem(able.len()).and_then(|turn| able.get(turn));
-        if let Some(peer) = asked {
-            out.send(*peer, Message::Doubts(doubts));
-        }
-    }
-
-    /// `from` asks about peers that it takes for down, in case that this node knows better.
-    fn on_doubts(
-        &mut self,
-        from: I,
-        doubts: Vec<Rumour<I>>,
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) {
-        let mut answers = Vec::new();
-        for doubt in doubts.into_iter().take(MAX_TOLD) {
-            let peer = doubt.peer;
-            if peer == self.me {
-                self.answer(from, &doubt, out);
-            } else if let Some(goodbye) = self.goodbye_to(&doubt) {
-                out.send(from, Message::Goodbye(goodbye));
-            } else if let Some(answer) = self.rumours.answer_to(&doubt) {
-                answers.push(answer);
-            } else if links.claimed.contains(&peer)
-                && links.boots.contains_key(&peer)
-                && !self.is_down(peer)
-            {
-                out.send(peer, Message::Rumours(vec![doubt]));
-            }
-        }
-        if !answers.is_empty() {
-            out.send(from, Message::Rumours(answers));
-        }
     }
 
     /// Judge the accused peers that were pinged before the previous firing and have not answered:
@@ -495,131 +318,6 @@ impl<I: Id> Detector<I> {
             Message::Goodbye(goodbye) => return self.on_goodbye(from, goodbye, links, out),
         }
         Vec::new()
-    }
-
-    fn on_rumour(
-        &mut self,
-        from: I,
-        rumour: Rumour<I>,
-        links: &Links<'_, I>,
-        out: &mut Out<I>,
-    ) -> Option<(I, Verdict)> {
-        let peer = rumour.peer;
-        if peer == self.me {
-            self.answer(from, &rumour, out);
-            return None;
-        }
-        if peer == from && !rumour.is_up {
-            return None;
-        }
-        let gone = self.goodbyes.boot(peer);
-        // A link to the life that has left does not count as a link.
-        let is_live = |boot: &&u64| gone.is_none_or(|gone| gone < **boot);
-        let link = links.boots.get(&peer).filter(is_live);
-        let link = link.filter(|_| links.claimed.contains(&peer));
-        let rumour = rumour.of_linked(link.copied());
-        match link.filter(|_| !rumour.is_up) {
-            // The accused life is over. A node without a link cannot know of the next one.
-            Some(boot) if *boot > rumour.boot => self.rumours.outdate(&rumour, *boot),
-            Some(boot) if *boot < rumour.boot => self.ask_about_life(from, rumour, out),
-            _ => {}
-        }
-        if gone.is_some_and(|gone| gone >= rumour.boot) {
-            // This node knows more about that life: its goodbye.
-            let is_asked = !rumour.is_up && self.rumours.may_bring(&rumour);
-            if let Some(goodbye) = self.goodbye_to(&rumour).filter(|_| is_asked) {
-                out.send(from, Message::Goodbye(goodbye));
-            }
-            return None;
-        }
-        if gone.is_some() && !rumour.is_up && link.is_none() {
-            // An accusation is no proof that the peer has returned.
-            return None;
-        }
-        let news = self.rumours.hear(rumour, link.copied(), from == peer);
-        let has_returned = gone.is_some() && self.rumours.knows(&rumour);
-        if has_returned {
-            self.goodbyes.remove(peer);
-        }
-        self.share(out);
-        if news == News::Accused {
-            self.note_accusation(links, out);
-        }
-        match (news, link) {
-            // This node has already pinged the peer because of its silence, and got no answer.
-            (News::Accused, Some(_))
-                if self.was_asked_after(peer) && self.rumours.witness(peer) =>
-            {
-                self.silent.remove(&peer);
-                Some((peer, Verdict::Down))
-            }
-            (News::Accused, Some(_)) => {
-                if self.asked.len() < MAX_ASKED {
-                    out.send(peer, Message::Ping { asker: None });
-                    if self.asked.is_empty() {
-                        self.asked.insert(peer, false);
-                        self.await_answers(out);
-                    }
-                    self.asked.entry(peer).or_insert(false);
-                }
-                None
-            }
-            (News::Accused, None) => Some((peer, Verdict::ToldDown)),
-            (News::Cleared, _) => Some((peer, Verdict::Up)),
-            (News::Denied, _) => Some((peer, Verdict::Denied)),
-            (News::Stale, _) => has_returned.then_some((peer, Verdict::Up)),
-        }
-    }
-
-    /// The answer to an accusation of a peer that has left in that life, or later: its goodbye.
-    fn goodbye_to(&self, accusation: &Rumour<I>) -> Option<Goodbye<I>> {
-        let goodbye = self.goodbyes.proven(accusation.peer)?;
-        (goodbye.boot >= accusation.boot).then_some(goodbye)
-    }
-
-    /// The accused life is later than the life of this node's link. Only the accused can answer, so
-    /// bring the accusation to it.
-    fn ask_about_life(&mut self, from: I, accusation: Rumour<I>, out: &mut Out<I>) {
-        if let Some(answer) = self.rumours.answer_to(&accusation) {
-            out.send(from, Message::Rumours(vec![answer]));
-        } else if self.rumours.may_bring(&accusation) {
-            out.send(accusation.peer, Message::Rumours(vec![accusation]));
-        }
-    }
-
-    /// This node itself is called down: it answers.
-    fn answer(&mut self, from: I, accusation: &Rumour<I>, out: &mut Out<I>) {
-        if accusation.is_up || self.planted.has(Bug::DroppedRefutation) {
-            return;
-        }
-        if let Some(answer) = self.rumours.answer_to(accusation) {
-            // The answer is on its way already, but has not reached `from`.
-            return out.send(from, Message::Rumours(vec![answer]));
-        }
-        if !self.rumours.is_credible(accusation) {
-            // An answer would be as incredible. It would also outdo the answers to credible
-            // accusations.
-            return;
-        }
-        let (boot, incarnation) = match accusation.boot < self.boot {
-            true => (self.boot, 0),
-            false => (accusation.boot, accusation.incarnation.saturating_add(1)),
-        };
-        self.rumours.clear(self.me, boot, incarnation);
-        self.share(out);
-    }
-
-    /// Ask about all goodbyes again: this node has joined other nodes, which may have heard of a
-    /// return earlier.
-    pub fn doubt_goodbyes(&mut self) {
-        self.goodbyes.doubt_all();
-    }
-
-    /// Tell all members that this life of the node is up: the node has a place again, and an
-    /// earlier life of it may have said goodbye.
-    pub fn announce(&mut self, out: &mut Out<I>) {
-        self.rumours.clear(self.me, self.boot, 0);
-        self.share(out);
     }
 
     /// Set an arbitrary state, as a transient fault may leave it.

@@ -12,12 +12,14 @@ mod acquaintances;
 mod gathering;
 mod island;
 mod lateness;
+mod messages;
 mod propagation;
 mod relay;
 mod reports;
 mod rounds;
 mod scramble;
 mod sizes;
+mod status;
 mod survey;
 mod vacancy;
 
@@ -36,17 +38,15 @@ pub use sizes::Size;
 use survey::Survey;
 
 use crate::backoff::Backoff;
-use crate::census::{Census, InForce, Need};
-use crate::config::{Config, DOWN_AFTER, SUSPECT_AFTER};
-use crate::detector::{self, Detector, Links};
+use crate::census::{Census, Need};
+use crate::config::Config;
+use crate::detector::{Detector, Links};
 use crate::fingers::{self, Fingers};
 use crate::noise::Noise;
-use crate::placement::MAX_LEVELS;
-use crate::planted::Bug;
 use crate::ring::Ring;
 use crate::stamp::{Mark, Stamp};
-use crate::tree::{self, Surroundings, Tree};
-use crate::{Id, Message, Placement, census};
+use crate::tree::{Surroundings, Tree};
+use crate::{Id, Placement};
 use vacancy::Vacancy;
 
 /// How many peers' boots (the number of a life of a process) a node remembers. Above this number it
@@ -304,142 +304,6 @@ impl<I: Id> Overlay<I> {
             .meet(some.filter(|id| *id != me), is_member);
     }
 
-    /// The tree layer.
-    pub const fn tree(&self) -> &Tree<I> {
-        &self.tree
-    }
-
-    /// The ring layer.
-    pub const fn ring(&self) -> &Ring<I> {
-        &self.ring
-    }
-
-    /// The census layer.
-    pub const fn census(&self) -> &Census<I> {
-        &self.census
-    }
-
-    /// The neighbours that this node beats to and that do not beat to it: the ring successor, and
-    /// the parent if it is no ring neighbour. The acknowledgement of their transports is their sign
-    /// of life: see [`Input::Acknowledged`]. All other neighbours have to send messages, so that a
-    /// hung process is found.
-    pub fn silent_neighbours(&self) -> impl Iterator<Item = I> {
-        let ring = &self.ring;
-        let parent = self
-            .tree
-            .parent()
-            .filter(|id| ring.predecessor != Some(*id));
-        let successor = ring.successor.filter(|id| *id != self.config.me);
-        [successor, parent.filter(|id| ring.successor != Some(*id))]
-            .into_iter()
-            .flatten()
-    }
-
-    /// Whether a peer of [`Self::silent_neighbours`] has been sent a beat and has not acknowledged
-    /// it yet, and its acknowledgement would count.
-    pub fn awaits_acknowledgement(&self) -> bool {
-        self.detector.awaits_acknowledgement()
-    }
-
-    /// Whether [`Timer::Watch`] would suspect no peer if it fired now. A host may then fire it
-    /// later: before the next input, or with [`Timer::Beat`].
-    pub fn look_can_wait(&self) -> bool {
-        self.detector.look_can_wait()
-    }
-
-    /// The peers whose silence this node notices: neighbours in tree and ring, and peers that an
-    /// alarm is about.
-    pub fn watched(&self) -> impl Iterator<Item = I> + '_ {
-        self.detector.watched()
-    }
-
-    /// The peers that are taken for down.
-    pub fn down(&self) -> impl Iterator<Item = I> + '_ {
-        self.detector.down()
-    }
-
-    /// The peers that have signed a goodbye and have not returned: leaving is not failing. They are
-    /// taken for down, too. At most [`MAX_GOODBYES`](detector::MAX_GOODBYES): one more displaces
-    /// the oldest, and that peer is no longer taken for down.
-    pub fn left(&self) -> impl Iterator<Item = I> + '_ {
-        self.detector.left()
-    }
-
-    /// Whether a peer has said goodbye and has not returned.
-    pub fn has_left(&self, peer: I) -> bool {
-        self.detector.has_left(peer)
-    }
-
-    /// Whether a goodbye may change anything here, so that its proof is worth checking.
-    pub fn is_news(&self, goodbye: &detector::Goodbye<I>) -> bool {
-        let link = self.boots.get(&goodbye.peer).copied();
-        self.detector.is_news(goodbye, link)
-    }
-
-    /// Whether a goodbye is of an earlier life of this node, or of a peer that it claims a link to.
-    /// Such a goodbye needs no proof to be answered with the later life.
-    pub fn is_outdated(&self, goodbye: &detector::Goodbye<I>) -> bool {
-        let links = Links {
-            boots: &self.boots,
-            claimed: &self.claimed,
-        };
-        self.detector.is_outdated(goodbye, &links)
-    }
-
-    /// The fingers of the current epoch; none until this node has a place.
-    pub const fn fingers(&self) -> Option<&PlacedFingers<I>> {
-        self.current.as_ref()
-    }
-
-    /// The peers of this node's list ([`Config::gather`], [`Config::survey`]) to which it never had
-    /// a link. They do not make a node unhealthy: a list may name dead peers.
-    pub fn unmet(&self) -> impl Iterator<Item = I> + '_ {
-        self.unmet.iter().copied()
-    }
-
-    /// Whether this node wants a link to a peer.
-    pub fn claims(&self, peer: I) -> bool {
-        self.claimed.contains(&peer)
-    }
-
-    /// The place of this node in the current epoch.
-    pub fn placement(&self) -> Option<Placement<I>> {
-        self.current.as_ref().map(|fingers| *fingers.stamp())
-    }
-
-    /// The health of this node, as far as the node itself can see.
-    pub fn health(&self) -> Health {
-        let ring = &self.ring;
-        match &self.current {
-            _ if !self.tree.is_anchored() => Health::Unanchored,
-            None => Health::Unplaced,
-            // The parent says that another numbering is in force: for example, the overlay that
-            // gave this place has joined the parent's.
-            Some(_) if !self.tree.is_root() && self.census.in_force().is_some() => Health::Unplaced,
-            Some(_)
-                if self.tree.is_root()
-                    && matches!(self.census.need(), Need::Epoch | Need::Disorder) =>
-            {
-                Health::Counting
-            }
-            Some(_) if !self.tree.is_root() && self.parentless_beats > self.patience() => {
-                Health::NoParent
-            }
-            Some(fingers) if fingers.population().get() > 1 && !ring.is_complete() => {
-                Health::NoRing
-            }
-            Some(fingers) if !fingers.is_complete() => Health::MissingFingers,
-            Some(_) => Health::Healthy,
-        }
-    }
-
-    /// How many beats may usually pass without a place from the parent.
-    const fn patience(&self) -> u32 {
-        let lost = 2 * (SUSPECT_AFTER + DOWN_AFTER);
-        let repeated = 2 * rounds::IN_FULL;
-        if lost > repeated { lost } else { repeated }
-    }
-
     fn on_start(&mut self, moved: &mut Moved, out: &mut Out<I>) {
         match (&self.gathering, &self.survey) {
             (Some(_), _) => self.start_gathering(moved, out),
@@ -463,164 +327,6 @@ impl<I: Id> Overlay<I> {
             (Timer::Probe, pace.probe),
         ] {
             out.arm(timer, self.noise.jitter(after));
-        }
-    }
-
-    fn on_message(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
-        // Messages that were sent before the goodbye may arrive for a few beats after it.
-        // Later ones count as contact.
-        if self.detector.is_late(from) {
-            return;
-        }
-        self.on_heard(from, out);
-        self.take(from, message, moved, out);
-    }
-
-    /// Take a message, received directly or carried.
-    fn take(&mut self, from: I, message: Message<I>, moved: &mut Moved, out: &mut Out<I>) {
-        match message {
-            Message::Relayed(message) => self.on_relayed(from, message, moved, out),
-            Message::Tree(tree::Message::Together) => moved.count |= self.on_together(from),
-            Message::Tree(tree::Message::Leave) => self.on_leave(from, moved, out),
-            Message::Tree(message) => {
-                let is_lead = matches!(message, tree::Message::Lead(_));
-                moved.lead |= is_lead && self.tree.parent() == Some(from);
-                moved.family |= self.with_tree(out, |tree, around, out| {
-                    tree.on_message(from, message, around, out)
-                });
-            }
-            Message::Clique(message) => self.on_clique(from, message, moved, out),
-            Message::Spanning(message) => self.on_spanning(from, message, moved, out),
-            Message::Ring(message) => self.on_ring(from, message, moved, out),
-            Message::Census(message) => self.on_census(from, message, moved, out),
-            Message::Fingers(message) => self.on_fingers(from, message, moved, out),
-            Message::Detector(detector::Message::Beat { mark, reply }) => {
-                self.on_mark(from, mark, moved);
-                if reply {
-                    let (mark, reply) = (self.mark(), false);
-                    out.send(from, detector::Message::Beat { mark, reply });
-                }
-            }
-            Message::Detector(message) => {
-                self.note_voucher(from, &message);
-                let links = Links {
-                    boots: &self.boots,
-                    claimed: &self.claimed,
-                };
-                let verdicts = self.detector.on_message(from, message, &links, out);
-                self.on_verdicts(verdicts, moved, out);
-            }
-        }
-    }
-
-    fn on_ring(
-        &mut self,
-        from: I,
-        message: crate::ring::Message<I>,
-        moved: &mut Moved,
-        out: &mut Out<I>,
-    ) {
-        if let crate::ring::Message::Info(leaf) = message
-            && self.tree.has_child(from)
-        {
-            self.infos.insert(from, leaf);
-        }
-        let planted = self.config.planted;
-        let changed = self
-            .ring
-            .on_message(from, message, &self.tree, planted, out);
-        moved.ring |= changed.0;
-    }
-
-    fn on_census(
-        &mut self,
-        from: I,
-        message: census::Message<I>,
-        moved: &mut Moved,
-        out: &mut Out<I>,
-    ) {
-        match message {
-            census::Message::Size {
-                version,
-                size,
-                standing,
-                returning,
-                evidence,
-            } => {
-                moved.family |=
-                    self.with_tree(out, |tree, around, out| tree.on_report(from, around, out));
-                if self.tree.has_child(from) {
-                    let census = &mut self.census;
-                    if census.on_size(from, version, size, standing, returning, evidence) {
-                        census.beat(&[from], out);
-                    }
-                    moved.count = true;
-                }
-            }
-            census::Message::Place {
-                placement,
-                version,
-                belongs,
-            } => {
-                let planted = self.config.planted;
-                let mine = self.placement().map(|mine| mine.epoch.counter);
-                let is_larger = mine.is_some_and(|mine| mine < placement.epoch.counter);
-                let is_taken = is_larger && planted.has(Bug::LargerEpoch);
-                if self.tree.parent() == Some(from) || is_taken {
-                    self.parentless_beats = 0;
-                    let version = match planted.has(Bug::UnfrozenOffsets) || is_taken {
-                        true => self.census.version(),
-                        false => version,
-                    };
-                    let children: Vec<I> = self.tree.children().collect();
-                    let census = &mut self.census;
-                    moved.place |= census.on_place(placement, version, belongs, &children, out);
-                }
-            }
-            census::Message::InForce {
-                epoch,
-                population,
-                belongs,
-            } => {
-                if self.tree.parent() == Some(from) {
-                    self.parentless_beats = 0;
-                    let in_force = InForce {
-                        epoch,
-                        population,
-                        belongs,
-                    };
-                    let children: Vec<I> = self.tree.children().collect();
-                    self.census.on_in_force(in_force, &children, out);
-                }
-            }
-        }
-    }
-
-    fn on_fingers(
-        &mut self,
-        from: I,
-        message: fingers::Message<I, Mark<I>>,
-        moved: &mut Moved,
-        out: &mut Out<I>,
-    ) {
-        let epoch = message.mark().epoch;
-        let rules = self.rules();
-        let is_of = |fingers: &PlacedFingers<I>| fingers.stamp().epoch == epoch;
-        if let Some(current) = self.current.as_mut().filter(|f| is_of(f)) {
-            moved.fingers |= current.on_message(from, message, rules, out).0;
-        } else if let Some(previous) = self.previous.as_mut().filter(|f| is_of(f)) {
-            let _ = previous.on_message(from, message, rules, out);
-        } else if usize::from(message.level()) < MAX_LEVELS {
-            let slot = Message::Fingers(message).slot();
-            self.early.insert((slot.kind, slot.level), (from, message));
-        }
-    }
-
-    fn on_mark(&mut self, from: I, mark: Option<Mark<I>>, moved: &mut Moved) {
-        let ring = &self.ring;
-        let is_neighbour = ring.successor == Some(from) || ring.predecessor == Some(from);
-        if let Some(mark) = mark.filter(|_| is_neighbour) {
-            moved.marks |= self.marks.insert(from, mark) != Some(mark);
         }
     }
 

@@ -16,11 +16,11 @@
 //!
 //! Not here: which peers are down (`detector`), sizes and ranks (`census`).
 
+mod children;
 mod parent_search;
 mod repair;
 mod scramble;
-
-use std::collections::BTreeSet;
+mod upkeep;
 
 use arrayvec::ArrayVec;
 
@@ -30,8 +30,7 @@ pub use crate::message::tree::{
 use parent_search::ParentSearch;
 
 use crate::config::TreeLimits;
-use crate::digest::digest_of;
-use crate::planted::{Bug, Planted};
+use crate::planted::Planted;
 use crate::ring::Family;
 use crate::seam::Out;
 use crate::{Id, noise::Noise};
@@ -202,206 +201,12 @@ impl<I: Id> Tree<I> {
         }
     }
 
-    /// A Size or a Check came. Returns whether the children changed. From a node that is not a
-    /// child either counts as an Attach, which repairs a list of children that has lost the sender.
-    pub fn on_report(
-        &mut self,
-        from: I,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
-        if self.has_child(from) {
-            return false;
-        }
-        if !self.anchored {
-            // The sender must not be kept waiting: it might stay on a cycle that no node can see,
-            // as no Lead travels to a node that is in no list of children.
-            out.send(from, Message::Refuse(AttachRefusal::Unanchored));
-            return false;
-        }
-        self.on_attach(from, Claim::Orphan, SiblingOrder::default(), around, out)
-    }
-
-    /// With the beat: repair contradictions, continue a search that has stalled, and, with
-    /// `to_children`, send each child the digest of its Lead. Returns whether parent or children
-    /// changed.
-    pub fn beat(
-        &mut self,
-        beats_to_stall: u32,
-        to_children: bool,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
-        let changed = self.mend(out) | self.restart_stalled_seek(beats_to_stall, around, out);
-        for child in self.children.iter().filter(|_| to_children) {
-            out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
-        }
-        changed
-    }
-
-    /// Send `child` the digest of its Lead; nothing if it is no child.
-    pub fn tell_digest(&self, child: I, out: &mut Out<I>) {
-        if let Some(child) = self.children.iter().find(|known| known.id == child) {
-            out.send(child.id, Message::Digest(digest_of(&self.lead_for(child))));
-        }
-    }
-
-    /// Tell the parent the digest of the Lead that this node goes by.
-    pub fn check(&self, parent: I, out: &mut Out<I>) {
-        out.send(parent, Message::Check(digest_of(&self.lead_as_told())));
-    }
-
-    /// Repair states that no message would ever correct, as a transient fault may leave them.
-    fn mend(&mut self, out: &mut Out<I>) -> bool {
-        let before = (self.parent, self.children.len());
-        self.parent = self.parent.filter(|id| *id != self.me);
-        if self.parent.is_some() {
-            self.end_seek(out);
-        }
-        let (me, parent) = (self.me, self.parent);
-        self.children
-            .retain(|child| child.id != me && Some(child.id) != parent);
-        self.children
-            .sort_by(|a, b| (&a.order, a.id).cmp(&(&b.order, b.id)));
-        let mut seen = BTreeSet::new();
-        self.children.retain(|child| seen.insert(child.id));
-        self.key.id = self.me;
-        if self.is_root() {
-            self.path.clear();
-            self.order = SiblingOrder::default();
-            self.root = self.key;
-            self.announce_heirs(out);
-        }
-        before != (self.parent, self.children.len())
-    }
-
-    /// Take the size of this node's subtree. If the node is a root, ⌊log2⌋ of that size is the
-    /// weight of its tree.
-    pub fn set_size(&mut self, size: u32, out: &mut Out<I>) {
-        let weight = size.max(1).ilog2() as u8;
-        if self.key.weight != weight {
-            self.key.weight = weight;
-            if self.is_root() {
-                self.root = self.key;
-                self.tell_children(out);
-            }
-        }
-    }
-
     /// Tell parent and children that this node leaves, and accept no child any more.
     pub fn leave(&mut self, out: &mut Out<I>) {
         self.leaving = true;
         self.seek = None;
         for peer in self.parent.into_iter().chain(self.children()) {
             out.send(peer, Message::Leave);
-        }
-    }
-
-    fn on_attach(
-        &mut self,
-        from: I,
-        claim: Claim<I>,
-        order: SiblingOrder,
-        around: &Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
-        let refuse = |reason, out: &mut Out<I>| {
-            out.send(from, Message::Refuse(reason));
-            false
-        };
-        if from == self.me {
-            return false;
-        }
-        if self.leaving {
-            return refuse(AttachRefusal::Leaving, out);
-        }
-        if self.parent == Some(from) || self.ancestors().any(|id| id == from) {
-            return refuse(AttachRefusal::Descendant, out);
-        }
-        if !self.anchored && !around.planted.has(Bug::OrphansAcceptChildren) {
-            self.remember(from, claim, order);
-            return false;
-        }
-        if matches!(claim, Claim::Root(key) if !key.is_possible() || !self.root.beats(&key)) {
-            return refuse(AttachRefusal::Precedence, out);
-        }
-        if self.path.len() + 1 >= usize::from(self.limits.max_depth) {
-            return refuse(AttachRefusal::Depth, out);
-        }
-        if let Some(at) = self.children.iter().position(|child| child.id == from) {
-            let child = &self.children[at];
-            if order.is_unset() || child.order == order {
-                out.send(from, Message::Lead(self.lead_for(child)));
-                return false;
-            }
-            // The child asks for another place among its siblings: it has learned which one suits
-            // its rank.
-            self.children.remove(at);
-            self.adopt(from, order, out);
-            return true;
-        }
-        if self.children.len() >= usize::from(self.limits.max_children) {
-            let smallest = self.children().min_by_key(|id| (around.size_of)(*id));
-            smallest
-                .into_iter()
-                .for_each(|to| out.send(from, Message::Redirect(to)));
-            return false;
-        }
-        self.adopt(from, order, out);
-        true
-    }
-
-    fn remember(&mut self, from: I, claim: Claim<I>, order: SiblingOrder) {
-        let known = self.waiting.iter().any(|(id, _)| *id == from);
-        if matches!(claim, Claim::Orphan) && !known && self.waiting.len() < MAX_WAITING {
-            self.waiting.push((from, order));
-        }
-    }
-
-    fn adopt(&mut self, from: I, claimed: SiblingOrder, out: &mut Out<I>) {
-        let order = if claimed.is_unset() {
-            SiblingOrder::after(self.children.iter().map(|child| &child.order))
-        } else {
-            claimed
-        };
-        let child = Child { id: from, order };
-        out.send(from, Message::Lead(self.lead_for(&child)));
-        self.children.push(child);
-        self.children
-            .sort_by(|a, b| (&a.order, a.id).cmp(&(&b.order, b.id)));
-        self.announce_heirs(out);
-    }
-
-    /// If this node is a root, announce its heirs, the first children, when they have changed.
-    fn announce_heirs(&mut self, out: &mut Out<I>) {
-        if !self.is_root() {
-            return;
-        }
-        let heirs: ArrayVec<I, MAX_HEIRS> = self.children().take(MAX_HEIRS).collect();
-        if heirs != self.heirs {
-            self.heirs = heirs;
-            self.tell_children(out);
-        }
-    }
-
-    fn lead_for(&self, child: &Child<I>) -> Lead<I> {
-        let mut path = self.path.clone();
-        path.push(Ancestor {
-            id: self.me,
-            order: self.order.clone(),
-        });
-        Lead {
-            path,
-            order: child.order.clone(),
-            root: self.root,
-            heirs: self.heirs.clone(),
-            anchored: self.anchored,
-        }
-    }
-
-    fn tell_children(&self, out: &mut Out<I>) {
-        for child in &self.children {
-            out.send(child.id, Message::Lead(self.lead_for(child)));
         }
     }
 
@@ -483,70 +288,6 @@ impl<I: Id> Tree<I> {
             self.tell_children(out);
         }
         anchored && self.admit_waiting(around, out)
-    }
-
-    fn admit_waiting(&mut self, around: &Surroundings<'_, I>, out: &mut Out<I>) -> bool {
-        let mut changed = false;
-        for (id, order) in std::mem::take(&mut self.waiting) {
-            changed |= self.on_attach(id, Claim::Orphan, order, around, out);
-        }
-        changed
-    }
-
-    fn on_digest(&self, from: I, digest: u64, out: &mut Out<I>) -> bool {
-        if self.parent != Some(from) {
-            out.send(from, Message::Detach);
-        } else if digest != digest_of(&self.lead_as_told()) {
-            out.send(from, Message::AskLead);
-        }
-        false
-    }
-
-    /// A child tells the digest of the Lead that it goes by: if it is wrong, send the Lead. A
-    /// sender that is not a child is treated as one that sends a Size.
-    fn on_check(
-        &mut self,
-        from: I,
-        digest: u64,
-        around: &mut Surroundings<'_, I>,
-        out: &mut Out<I>,
-    ) -> bool {
-        match self.children.iter().find(|child| child.id == from) {
-            Some(child) => {
-                let lead = self.lead_for(child);
-                if digest != digest_of(&lead) {
-                    out.send(from, Message::Lead(lead));
-                }
-                false
-            }
-            None => self.on_report(from, around, out),
-        }
-    }
-
-    /// The Lead that the parent must have sent if this node's state is right.
-    fn lead_as_told(&self) -> Lead<I> {
-        Lead {
-            path: self.path.clone(),
-            order: self.order.clone(),
-            root: self.root,
-            heirs: self.heirs.clone(),
-            anchored: self.anchored,
-        }
-    }
-
-    fn on_ask_lead(&self, from: I, out: &mut Out<I>) -> bool {
-        if let Some(child) = self.children.iter().find(|child| child.id == from) {
-            out.send(from, Message::Lead(self.lead_for(child)));
-        }
-        false
-    }
-
-    fn on_detach(&mut self, from: I, out: &mut Out<I>) -> bool {
-        self.waiting.retain(|(id, _)| *id != from);
-        let before = self.children.len();
-        self.children.retain(|child| child.id != from);
-        self.announce_heirs(out);
-        self.children.len() != before
     }
 }
 

@@ -5,22 +5,24 @@
 //!                └── quiet for long enough: healed? ──┘
 //! ```
 
+mod looks;
 mod operations;
+mod outcome;
+mod reports;
 mod watch;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use binomesh::Bootstrap;
-use binomesh::peer::{Event, Peer};
-use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, ReportedEvent, World};
+use binomesh::peer::Peer;
+use binomesh::world::{DeploymentTree, Fault, Id, Memory, Network, World};
 use binomesh_overlay::config::Gather;
 use binomesh_overlay::noise::Noise;
-use binomesh_overlay::{self as overlay, Config, Planted};
-use binomesh_routing::collective::Class;
+use binomesh_overlay::{Config, Planted};
 use binomesh_routing::packet::Confirmation;
 use binomesh_routing::strategy::Strategy;
-use binomesh_routing::{self as routing, Destination, Publish, Topic};
+use binomesh_routing::{Destination, Publish, Topic};
 use bytes::Bytes;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -29,6 +31,7 @@ use super::checker::collectives::Collectives;
 use super::checker::{Accepted, Audience, Checker, Doubt};
 use super::scenario::{Post, Scenario, Timed};
 use super::violation::Violation;
+pub use outcome::Outcome;
 use watch::Watch;
 
 /// The number of seed addresses that are drawn for each node, one perhaps twice: the smallest
@@ -54,65 +57,6 @@ const STORM: u64 = 2_000;
 const ANSWERS: u64 = 10;
 /// The most messages that are published after the last fault, each by another node.
 const LAST_MESSAGES: usize = 8;
-
-/// The result of one scenario.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// The seed of the scenario.
-    pub seed: u64,
-    /// How many nodes were deployed.
-    pub nodes: u32,
-    /// The violations; empty if every promise held.
-    pub violations: Vec<Violation>,
-    /// How many faults there were.
-    pub faults: u64,
-    /// The kinds of these faults.
-    pub kinds: BTreeSet<&'static str>,
-    /// The number of messages that their origins accepted.
-    pub published: u64,
-    /// Accepted messages for all members.
-    pub broadcasts: u64,
-    /// Deliveries, counted at the receivers.
-    pub deliveries: u64,
-    /// The number of members that stayed up and were given up because their names were not known.
-    pub unnamed: u64,
-    /// The number of calls of collective operations.
-    pub calls: u64,
-    /// Callers that heard of an agreed outcome.
-    pub agreed: u64,
-    /// The duration of each healing that was seen: from the end of the last fault so far to the
-    /// exact graph.
-    pub healed: Vec<Duration>,
-    /// How long the world lived.
-    pub lived: Duration,
-    /// How many messages were sent.
-    pub sent: u64,
-    /// The hash of all inputs and effects of all nodes, if it was requested.
-    pub digest: Option<u64>,
-}
-
-impl Outcome {
-    /// The outcome of a run that did not come to its end.
-    pub fn failed(scenario: &Scenario, violation: Violation) -> Self {
-        Self {
-            seed: scenario.seed,
-            nodes: scenario.nodes,
-            violations: vec![violation],
-            faults: 0,
-            kinds: BTreeSet::new(),
-            published: 0,
-            broadcasts: 0,
-            deliveries: 0,
-            unnamed: 0,
-            calls: 0,
-            agreed: 0,
-            healed: Vec::new(),
-            lived: Duration::ZERO,
-            sent: 0,
-            digest: None,
-        }
-    }
-}
 
 /// How scenarios are played.
 #[derive(Debug, Clone, Copy, Default)]
@@ -390,221 +334,6 @@ impl<'a> Trial<'a> {
         let busy = self.world.peers().find_map(busy);
         self.violations
             .extend(busy.map(|id| Violation::Retained { id }));
-    }
-
-    fn outcome(mut self) -> Outcome {
-        let deliveries = self.checker.deliveries();
-        let is_healed = self.watch.is_healed();
-        let (mut violations, unnamed) = self.checker.judge();
-        let (calls, agreed) = self.collectives.counts();
-        violations.append(&mut self.collectives.judge(self.world.now()));
-        if !is_healed {
-            // Without an overlay a broadcast may have no end either.
-            violations.retain(|found| !matches!(found, Violation::NoReceipt { .. }));
-        }
-        let adopted = self.world.orphan_with_child();
-        let adopted =
-            adopted.map(|(at, orphan, child)| Violation::OrphanWithChild { at, orphan, child });
-        self.violations.extend(adopted);
-        self.violations.append(&mut self.watch.violations);
-        self.violations.append(&mut violations);
-        Outcome {
-            seed: self.world.seed(),
-            nodes: self.scenario.nodes,
-            violations: self.violations,
-            faults: self.faults,
-            kinds: self.kinds,
-            published: self.published,
-            broadcasts: self.broadcasts,
-            deliveries,
-            unnamed,
-            calls,
-            agreed,
-            healed: self.watch.healed,
-            lived: self.world.now(),
-            sent: self.world.sent(),
-            digest: self.world.digest(),
-        }
-    }
-
-    fn run_to(&mut self, end: Duration) {
-        loop {
-            let stop = end.min(self.next_glance);
-            while !self.is_storm() && self.world.step(stop) {
-                self.observe();
-            }
-            if self.is_storm() {
-                let at = self.second.0;
-                return self.violations.push(Violation::Storm { at });
-            }
-            if self.world.now() >= self.next_glance {
-                self.next_glance = self.world.now() + GLANCE;
-                self.glance();
-            }
-            if stop == end || self.has_ended() {
-                return;
-            }
-        }
-    }
-
-    fn glance(&mut self) {
-        let now = self.world.now();
-        if now - self.second.0 >= Duration::from_secs(1) {
-            self.second = (now, self.world.sent());
-        }
-        let limit = self.scenario.heal_limit();
-        self.watch.glance(&self.world, limit);
-        let is_exact = self.watch.is_exact(&self.world);
-        let is_full = self.is_window_full();
-        self.collectives.on_graph(now, is_exact && !is_full);
-        let is_settled = self.watch.is_healed() && now >= self.watch.since() + WORDS_STAND;
-        if is_settled && self.checker.is_doubtful(now) && self.world.defect().is_none() {
-            self.checker.on_exact(now);
-        }
-        if self.world.now() >= self.next_weighing {
-            self.next_weighing = self.world.now() + WEIGHING;
-            self.weigh();
-        }
-    }
-
-    /// Whether relays with little room have refused a message since the last look because an
-    /// earlier one is open. Then messages of collectives wait too.
-    fn is_window_full(&mut self) -> bool {
-        let peers = self.world.peers();
-        let refused = peers
-            .map(|(_, peer)| peer.relay().stats().window_full)
-            .sum();
-        let is_new = std::mem::replace(&mut self.window_full, refused) != refused;
-        self.scenario.tight && is_new
-    }
-
-    /// Check that every list is within its bound.
-    fn weigh(&mut self) {
-        let at = self.world.now();
-        // Corruption may give a node more children than it would accept.
-        let is_doubtful = self.checker.is_doubtful(at);
-        let bounds = *self.world.relay();
-        for (id, peer) in self.world.peers() {
-            let stats = peer.relay().stats();
-            let relay = [
-                (
-                    "open messages",
-                    stats.open_messages,
-                    bounds.max_open + bounds.max_kept,
-                ),
-                ("open duties", stats.open_duties, bounds.max_duties),
-                ("held packets", stats.held_packets, bounds.max_held),
-                ("bytes of duties", stats.duty_bytes, bounds.max_duty_bytes),
-                (
-                    "bytes of messages",
-                    stats.message_bytes,
-                    bounds.max_message_bytes,
-                ),
-                (
-                    "bytes of held packets",
-                    stats.held_bytes,
-                    bounds.max_held_bytes,
-                ),
-            ];
-            let overlay = peer.overlay().sizes();
-            let overlay = overlay.map(|size| (size.name, size.length, size.bound));
-            let all = relay.into_iter().chain(overlay);
-            let beyond = all.filter(|(name, length, bound)| {
-                length > bound && !(is_doubtful && ["children", "infos"].contains(name))
-            });
-            for (name, length, bound) in beyond {
-                self.violations.push(Violation::Unbounded {
-                    at,
-                    id,
-                    name,
-                    length,
-                    bound,
-                });
-            }
-        }
-    }
-
-    /// Whether there is no point in continuing.
-    fn has_ended(&self) -> bool {
-        let storm = |found: &Violation| {
-            matches!(found, Violation::Storm { .. } | Violation::Unbounded { .. })
-        };
-        self.watch.has_ended() || self.violations.iter().any(storm)
-    }
-
-    /// Whether far more messages are sent than any work needs. The world does not go on then.
-    fn is_storm(&self) -> bool {
-        self.world.sent() - self.second.1 > self.storm
-    }
-
-    /// Enter into the books the lives that began and ended, and all reports.
-    fn observe(&mut self) {
-        for turn in self.world.take_turns() {
-            self.collectives.on_turn(&turn);
-            match turn.begins {
-                true => self.checker.on_start(&turn),
-                false => self.checker.on_end(turn.at, turn.id, turn.boot),
-            }
-        }
-        for told in self.world.take_events() {
-            self.note_goodbye(&told);
-            if let Event::Overlay(overlay::overlay::Event::Expired(_)) = told.event {
-                continue;
-            }
-            if self.told == 0 {
-                self.first_told = format!("{told:?}");
-            }
-            self.told += 1;
-            match &told.event {
-                Event::Overlay(event) => {
-                    if *event == overlay::overlay::Event::View {
-                        self.on_view(&told);
-                    }
-                }
-                Event::Relay(routing::Event::Deliver(delivery)) => {
-                    for (id, _, payload) in delivery.messages() {
-                        self.checker.on_delivery(&told, id, &payload);
-                    }
-                }
-                Event::Relay(routing::Event::Receipt(receipt)) => {
-                    self.checker.on_receipt(&told, receipt);
-                }
-                Event::Relay(routing::Event::RosterComplete(_)) => {}
-                Event::Relay(routing::Event::Drained) => self.checker.on_drained(&told),
-                Event::Record(_) => {}
-                Event::Answer { call, outcome } => {
-                    self.collectives.on_answer(&told, *call, outcome);
-                }
-            }
-        }
-    }
-
-    fn note_goodbye(&mut self, told: &ReportedEvent) {
-        use overlay::overlay::Event as Word;
-        match told.event {
-            Event::Overlay(Word::Down(peer)) => {
-                self.collectives.on_word(told.at, peer, Class::Dead);
-            }
-            Event::Overlay(Word::Left { peer, .. }) => {
-                self.collectives.on_word(told.at, peer, Class::Left);
-            }
-            _ => {}
-        }
-        match told.event {
-            Event::Overlay(Word::Left { peer, boot }) => self.checker.on_left(told, peer, boot),
-            Event::Overlay(Word::Up(peer) | Word::Down(peer) | Word::Expired(peer)) => {
-                self.checker.on_other_word(told, peer);
-            }
-            _ => {}
-        }
-    }
-
-    fn on_view(&mut self, told: &ReportedEvent) {
-        let peer = self.world.peer(told.by);
-        if let Some(placement) = peer.and_then(|peer| peer.overlay().placement()) {
-            let (at, id, boot) = (told.at, told.by, told.boot);
-            self.checker.on_place(at, id, boot, placement);
-        }
     }
 
     fn publish(&mut self, post: &Post) {

@@ -1,6 +1,7 @@
 //! Rumours about other peers, and what a node makes of them.
 
 use super::*;
+use crate::planted::Bug;
 
 #[test]
 fn a_verdict_is_told_once_to_every_link_that_is_up() {
