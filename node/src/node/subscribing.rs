@@ -31,8 +31,8 @@ impl Node {
     }
 
     /// As [`Node::subscribe`], in order. Messages that an origin publishes with
-    /// [`SendOptions::is_ordered`] on one topic to the same destinations come in the order of their
-    /// publication. A missing message is reported in its place as
+    /// [`is_ordered`](crate::SendOptions::is_ordered) on one topic to the same destinations come in
+    /// the order of their publication. A missing message is reported in its place as
     /// [`Received::Gap`](crate::Received::Gap); if it still comes after that, it is marked late.
     /// Messages without a number come at once.
     pub async fn subscribe_ordered(

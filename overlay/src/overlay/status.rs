@@ -27,8 +27,8 @@ impl<I: Id> Overlay<I> {
 
     /// The neighbours that this node beats to and that do not beat to it: the ring successor, and
     /// the parent if it is no ring neighbour. The acknowledgement of their transports is their sign
-    /// of life: see [`Input::Acknowledged`]. All other neighbours have to send messages, so that a
-    /// hung process is found.
+    /// of life: see [`Input::Acknowledged`](super::Input::Acknowledged). All other neighbours have
+    /// to send messages, so that a hung process is found.
     pub fn silent_neighbours(&self) -> impl Iterator<Item = I> {
         let ring = &self.ring;
         let parent = self
@@ -47,8 +47,9 @@ impl<I: Id> Overlay<I> {
         self.detector.awaits_acknowledgement()
     }
 
-    /// Whether [`Timer::Watch`] would suspect no peer if it fired now. A host may then fire it
-    /// later: before the next input, or with [`Timer::Beat`].
+    /// Whether [`Timer::Watch`](super::Timer::Watch) would suspect no peer if it fired now. A host
+    /// may then fire it later: before the next input, or with
+    /// [`Timer::Beat`](super::Timer::Beat).
     pub fn look_can_wait(&self) -> bool {
         self.detector.look_can_wait()
     }
@@ -97,8 +98,9 @@ impl<I: Id> Overlay<I> {
         self.current.as_ref()
     }
 
-    /// The peers of this node's list ([`Config::gather`], [`Config::survey`]) to which it never had
-    /// a link. They do not make a node unhealthy: a list may name dead peers.
+    /// The peers of this node's list ([`gather`](crate::Config::gather),
+    /// [`survey`](crate::Config::survey)) to which it never had a link. They do not make a node
+    /// unhealthy: a list may name dead peers.
     pub fn unmet(&self) -> impl Iterator<Item = I> + '_ {
         self.unmet.iter().copied()
     }

@@ -221,7 +221,8 @@ pub enum Effect<I> {
     /// Forget `timer`: it does not fire.
     Disarm(Timer),
     /// Record that this life takes part in the vote about this operation, before performing any
-    /// later effect. A later life needs the record as [`Record::Kept`].
+    /// later effect. A later life needs the record as
+    /// [`Record::Kept`](lives::Record::Kept).
     Record(Key),
     /// Answer a caller at this node.
     Answer {
