@@ -356,15 +356,30 @@ fn check_validity(leaf: &[u8], name: &str) -> Result<(), IdentityError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use rcgen::{CertificateParams, KeyPair, SanType};
+    use rustls_pki_types::PrivatePkcs8KeyDer;
+
     use super::*;
+
+    /// An identity that is its own authority.
+    pub(crate) fn self_signed() -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
+        params.subject_alt_names.push(SanType::URI(uri));
+        let paper = params.self_signed(&key).expect("signed");
+        let root = paper.der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
+    }
 
     #[test]
     fn a_chain_holds_until_the_first_certificate_that_it_needs_expires() {
         let until = |seconds| {
-            let mut params = rcgen::CertificateParams::default();
+            let mut params = CertificateParams::default();
             params.not_after = time::OffsetDateTime::now_utc() + time::Duration::seconds(seconds);
-            let key = rcgen::KeyPair::generate().expect("a key");
+            let key = KeyPair::generate().expect("a key");
             params.self_signed(&key).expect("signed").der().clone()
         };
         let minutes = |chain: &[CertificateDer<'_>]| valid_for(chain).as_secs() / 60;

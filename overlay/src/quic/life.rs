@@ -273,22 +273,9 @@ pub(super) struct ProcessAddresses {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, KeyPair, SanType};
-    use rustls_pki_types::PrivatePkcs8KeyDer;
-
     use super::*;
     use crate::quic::choice::GoneConnections;
-
-    fn identity() -> Identity {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::default();
-        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
-        params.subject_alt_names.push(SanType::URI(uri));
-        let paper = params.self_signed(&key).expect("signed");
-        let root = paper.der().clone();
-        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
-    }
+    use crate::quic::identity::tests::self_signed;
 
     fn hello(boot: u64, statement: Bytes) -> Hello {
         Hello {
@@ -313,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_proven_life_outlasts_a_flood_of_forged_statements() {
-        let identity = identity();
+        let identity = self_signed();
         let (peer, life) = (identity.id(), Life::new(&identity, 7).expect("a life"));
         let statement = life.own().statement;
         life.note(peer, &hello(7, statement.clone()));
@@ -328,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_life_whose_statement_is_refused_is_forgotten() {
-        let identity = identity();
+        let identity = self_signed();
         let (peer, life) = (identity.id(), Life::new(&identity, 7).expect("a life"));
         let forged = forged(&life.own().statement);
         life.note(peer, &hello(7, forged));

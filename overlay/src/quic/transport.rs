@@ -417,22 +417,10 @@ mod tests {
 
     use quinn::udp::{RecvMeta, Transmit};
     use quinn::{AsyncUdpSocket, UdpPoller};
-    use rcgen::{CertificateParams, KeyPair, SanType};
-    use rustls_pki_types::PrivatePkcs8KeyDer;
 
     use super::*;
+    use crate::quic::identity::tests::self_signed;
     use crate::quic::{TransportEvent, TransportLimits};
-
-    fn identity() -> Identity {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::default();
-        let uri = "spiffe://test/node/a".try_into().expect("ASCII");
-        params.subject_alt_names.push(SanType::URI(uri));
-        let paper = params.self_signed(&key).expect("signed");
-        let root = paper.der().clone();
-        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-        Identity::from_der(vec![root.clone()], key, vec![root], Vec::new()).expect("valid")
-    }
 
     /// A socket whose every operation fails.
     #[derive(Debug)]
@@ -474,7 +462,7 @@ mod tests {
     #[tokio::test]
     async fn a_socket_that_fails_is_told() {
         let config = TransportConfig {
-            identity: identity(),
+            identity: self_signed(),
             bind: vec![([127, 0, 0, 1], 0).into()],
             advertised: Vec::new(),
             metrics: None,
