@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::client::{Client, ClientError, Endpoint, SubscriptionEvent};
-use crate::command::{Command, Destination, Outgoing, SendOptions};
+use crate::command::{Command, Destination, Outgoing, SendError, SendOptions};
 use crate::node::tests::{answering, receipt, with_loop};
 use crate::report::{NodeReport, Reply};
 use crate::scrape::Scrape;
