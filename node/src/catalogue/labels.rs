@@ -145,7 +145,7 @@ pub(super) const RELAY_EVENTS: [Value; 33] = [
     ),
     (
         "deliveries_forgotten",
-        "deliveries were forgotten early, as those of all origins together have too many gaps",
+        "ranges of remembered deliveries were dropped, as all origins together have too many",
     ),
     (
         "summarised",

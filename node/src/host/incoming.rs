@@ -53,7 +53,11 @@ impl Host {
         let message = match judged {
             Ok(()) if is_own => return self.on_outlived(*boot),
             Ok(()) => message,
-            Err(forged) if is_own || matches!(forged, Forged::Unjudged) => {
+            Err(forged @ (Forged::RefusedBefore | Forged::Unjudged)) => {
+                let unproven = Unproven::Forged(*peer, forged);
+                return self.count_refused(from, "goodbye", &unproven);
+            }
+            Err(forged) if is_own => {
                 let unproven = Unproven::Forged(*peer, forged);
                 return self.count_refused(from, "goodbye", &unproven);
             }

@@ -12,7 +12,7 @@ use crate::topic::TopicFilter;
 
 impl Node {
     /// Receive matching messages; see [`Subscription`] for slow readers. When this returns, no
-    /// later message is missed. Messages that came before, within 30 s of the start of the process,
+    /// later message is missed. Messages that came before, within 30 s of the start of the node,
     /// also go to the first subscriber whose filter matches, if the node was started again or their
     /// origin had kept them. Messages that ask for an answer do not.
     pub async fn subscribe(&self, filter: TopicFilter) -> Result<Subscription, SubscribeError> {

@@ -1,5 +1,5 @@
-//! Goodbyes: a peer says that it leaves, and the others pass it on. A goodbye is about one life of a
-//! peer, and carries its proof.
+//! Departures: a peer says that it leaves, and what this node makes of it. A neighbour is told by an
+//! unsigned Leave, all others by a signed goodbye. Which goodbyes are kept: see `goodbye`.
 
 use super::{Detector, Links, Verdict};
 use crate::Id;
@@ -77,7 +77,9 @@ impl<I: Id> Detector<I> {
             // The process at that link may not know of its own later life.
             out.send(peer, Message::Goodbye(goodbye.clone()));
         }
-        let displaced = self.goodbyes.enter(goodbye, link == Some(boot));
+        // The life behind a claimed link may be unknown, after a false verdict for example.
+        let is_linked = link.map_or(links.claimed.contains(&peer), |link| link == boot);
+        let displaced = self.goodbyes.enter(goodbye, is_linked);
         self.share(out);
         let displaced = displaced.map(|peer| (peer, Verdict::Forgotten));
         displaced

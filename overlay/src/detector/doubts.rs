@@ -1,5 +1,5 @@
-//! Questions about peers that are taken for down: a node may have missed a message, or may have been
-//! away when it was sent.
+//! Verdicts that may be out of date: a node may have missed a message, or may have been away when it
+//! was sent. So nodes ask each other about peers that are down, and tell new links which are.
 
 use super::silence::Silence;
 use super::{Detector, Links, MAX_ASKED_AFTER, REMIND, Verdict};
@@ -19,9 +19,9 @@ impl<I: Id> Detector<I> {
         self.remind(links, out);
     }
 
-    /// Repeat the accusations to the accused peers that this node has heard since, as they may have
-    /// missed them. Ask one linked peer about other accused peers and about peers that have left,
-    /// as this node may have missed an answer.
+    /// Repeat an accusation to each accused peer that this node has heard after the accusation: the
+    /// peer may have missed it. Ask one linked peer about other accused peers and about peers that
+    /// have left: this node may have missed an answer.
     pub(super) fn remind(&self, links: &Links<'_, I>, out: &mut Out<I>) {
         for accusation in self.rumours.contradicted().take(MAX_TOLD) {
             if links.claimed.contains(&accusation.peer) {

@@ -100,7 +100,8 @@ impl<I: Id> Goodbyes<I> {
         is_later && self.believed.len() < MAX_GOODBYES && !self.believed.contains(&peer)
     }
 
-    /// A life of a peer has left; `is_linked` if this node has or had a link to that very life.
+    /// A life of a peer has left; `is_linked` if this node has or had a link to that very life, or
+    /// has a link to an unknown one. Messages of the peer may then be late.
     /// Returns the peer whose goodbye was displaced, if that one had not expired.
     pub(super) fn enter(&mut self, goodbye: Goodbye<I>, is_linked: bool) -> Option<I> {
         let Goodbye { peer, boot, proof } = goodbye;

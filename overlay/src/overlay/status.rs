@@ -25,10 +25,10 @@ impl<I: Id> Overlay<I> {
         &self.census
     }
 
-    /// The neighbours that this node beats to and that do not beat to it: the ring successor, and
-    /// the parent if it is no ring neighbour. The acknowledgement of their transports is their sign
-    /// of life: see [`Input::Acknowledged`](super::Input::Acknowledged). All other neighbours have
-    /// to send messages, so that a hung process is found.
+    /// The neighbours that need not send messages: the ring successor, and the parent if it is no
+    /// ring neighbour. That their transports acknowledge this node's beats is their sign of life:
+    /// see [`Input::Acknowledged`](super::Input::Acknowledged). All other neighbours have to send
+    /// messages, so that a hung process is found.
     pub fn silent_neighbours(&self) -> impl Iterator<Item = I> {
         let ring = &self.ring;
         let parent = self
@@ -141,8 +141,9 @@ impl<I: Id> Overlay<I> {
         }
     }
 
-    /// How many beats may usually pass without a place from the parent.
-    pub(super) const fn patience(&self) -> u32 {
+    /// How many beats may usually pass in which the parent tells neither a place nor the numbering
+    /// in force.
+    const fn patience(&self) -> u32 {
         let lost = 2 * (SUSPECT_AFTER + DOWN_AFTER);
         let repeated = 2 * rounds::IN_FULL;
         if lost > repeated { lost } else { repeated }

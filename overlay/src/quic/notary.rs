@@ -113,11 +113,11 @@ pub enum Forged {
     /// scheme.
     #[error("the signature does not match the signed statement")]
     Content,
-    /// The chain is not judged now: it was refused a moment ago, or the peer that brought it has
-    /// brought too many bad chains.
-    #[error(
-        "the certificate was not checked, since this certificate or too many others of this link were not valid"
-    )]
+    /// The chain was refused a moment ago, and is not judged again yet.
+    #[error("the signer's certificate was refused a moment ago")]
+    RefusedBefore,
+    /// The chain is not judged now, since the peer that brought it has brought too many bad chains.
+    #[error("the certificate was not checked, since too many others of this link were not valid")]
     Unjudged,
 }
 
@@ -263,8 +263,10 @@ impl Notary {
             signer if signer == origin => {}
             other => return Err(Forged::OtherSigner(other)),
         }
-        let is_refused = self.refused.has(origin, &name, now);
-        if is_refused || !self.failures.may_fail(from, now) {
+        if self.refused.has(origin, &name, now) {
+            return Err(Forged::RefusedBefore);
+        }
+        if !self.failures.may_fail(from, now) {
             return Err(Forged::Unjudged);
         }
         self.chains_judged += 1;

@@ -11,8 +11,8 @@ use crate::planted::Bug;
 use crate::seam::Out;
 
 impl<I: Id> Tree<I> {
-    /// A Size or a Check came. Returns whether the children changed. From a node that is not a
-    /// child either counts as an Attach, which repairs a list of children that has lost the sender.
+    /// A Size or a Check came. Returns whether the children changed. If the sender is not a child,
+    /// the message counts as an Attach: the list of children may have lost the sender.
     pub fn on_report(
         &mut self,
         from: I,

@@ -1,5 +1,5 @@
-//! With each beat parent and child tell each other a digest of what they are to each other, and mend
-//! what differs.
+//! With the beats parent and child tell each other a digest of what they are to each other, and mend
+//! what differs. The size of the subtree, on which the root's key depends, is kept here too.
 
 use std::collections::BTreeSet;
 

@@ -108,7 +108,7 @@ fn made_up_chains_are_judged_a_few_times_for_each_link_and_known_ones_always() {
     for forged in forged.iter().cycle().take(1000) {
         match verify("liar", "a", forged) {
             (Err(Forged::Certificate(_)), now) => judged = now,
-            (Err(Forged::Unjudged), now) => {
+            (Err(Forged::RefusedBefore | Forged::Unjudged), now) => {
                 assert_eq!(now, judged);
                 unjudged += 1;
             }
@@ -138,7 +138,7 @@ fn a_chain_that_is_refused_again_and_again_uses_up_no_link() {
         refused.push(verified.expect_err("refused"));
     }
     assert!(matches!(refused[0], Forged::Certificate(_)));
-    assert_eq!(refused[1], Forged::Unjudged);
+    assert_eq!(refused[1], Forged::RefusedBefore);
     let judged = reader.chains_judged();
     assert!((1..16).contains(&judged), "{judged}");
     let good = signs(&ours.identity("b")).sign(&DIGEST).expect("signed");

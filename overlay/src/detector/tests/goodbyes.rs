@@ -96,6 +96,16 @@ fn late_words_bring_nobody_back() {
 }
 
 #[test]
+fn late_words_bring_nobody_back_over_a_link_whose_life_is_unknown() {
+    let mut bed = Bed::new(Planted::NONE);
+    bed.boots.remove(&1);
+    // Another node tells the goodbye first.
+    said(&mut bed, 2, 1, 10);
+    assert!(bed.detector.is_late(1) && !bed.heard(1));
+    assert!(bed.detector.has_left(1));
+}
+
+#[test]
 fn a_peer_that_missed_a_goodbye_is_told() {
     let mut bed = Bed::new(Planted::NONE);
     said(&mut bed, 1, 7, 3);

@@ -1,4 +1,4 @@
-//! What the judge's books say about a process: whether it lived, had a place, or has delivered.
+//! What the judge's books say: who lived, had a place or has delivered, and for whom a message is.
 
 use std::time::Duration;
 
@@ -145,7 +145,8 @@ impl Checker {
         })
     }
 
-    /// Whether a peer had a place in every epoch in which the origin had one between two times.
+    /// Whether a peer ever had a rank in each epoch in which the origin had a place between two
+    /// times.
     pub(super) fn was_member(
         &self,
         id: Id,

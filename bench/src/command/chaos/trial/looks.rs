@@ -1,4 +1,5 @@
-//! Looks at the running world: whether it is healed, within its bounds, and calm.
+//! Runs the world, and looks at it meanwhile: whether it is healed, within its bounds, and without a
+//! storm of messages.
 
 use std::time::Duration;
 
@@ -112,7 +113,7 @@ impl Trial<'_> {
     }
 
     /// Whether far more messages are sent than any work needs. The world does not go on then.
-    pub(super) fn is_storm(&self) -> bool {
+    fn is_storm(&self) -> bool {
         self.world.sent() - self.second.1 > self.storm
     }
 }

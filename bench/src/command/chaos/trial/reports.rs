@@ -9,7 +9,7 @@ use binomesh_routing::collective::Class;
 use super::Trial;
 
 impl Trial<'_> {
-    /// Enter into the books the lives that began and ended, and all reports.
+    /// Enter into the books the lives that began and ended, and what nodes report.
     pub(super) fn observe(&mut self) {
         for turn in self.world.take_turns() {
             self.collectives.on_turn(&turn);
