@@ -162,8 +162,8 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The most answers that wait for one peer, enough for one to each message for which that node
-    /// collects answers. One more is dropped and counted.
+    /// The most answers that wait for one peer: as many as there are messages for which a node
+    /// collects answers at once. One more is dropped and counted.
     const MAX_EACH: usize = Collections::MAX;
     /// The most answers that wait in all: room for seven peers with the most that one may have. A
     /// guess; an answer has at most some 4 KiB.

@@ -1,4 +1,4 @@
-//! Rumours from others: who is believed, and how this node answers when it is called down itself.
+//! Rumours from others: which are believed. If this node itself is called down, it answers.
 
 use super::rumour::News;
 use super::{Detector, Links, MAX_ASKED, Verdict};

@@ -1,5 +1,5 @@
-//! Departures: a peer says that it leaves, and what this node makes of it. A neighbour is told by an
-//! unsigned Leave, all others by a signed goodbye. Which goodbyes are kept: see `goodbye`.
+//! Departures: the words of a peer that leaves, and their effect here. Its parent and children get
+//! an unsigned Leave, and all links a signed goodbye. Which goodbyes are kept: see `goodbye`.
 
 use super::{Detector, Links, Verdict};
 use crate::Id;

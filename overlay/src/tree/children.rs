@@ -1,4 +1,4 @@
-//! The children: who is taken, in which place, and what they are told.
+//! The children: their admission, their places, and their Leads.
 
 use arrayvec::ArrayVec;
 
