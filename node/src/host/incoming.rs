@@ -5,7 +5,6 @@
 
 use binomesh_overlay::PeerId;
 use binomesh_overlay::detector::Goodbye;
-use binomesh_overlay::quic::Forged;
 use binomesh_routing as routing;
 
 use super::Host;
@@ -53,11 +52,7 @@ impl Host {
         let message = match judged {
             Ok(()) if is_own => return self.on_outlived(*boot),
             Ok(()) => message,
-            Err(forged @ (Forged::RefusedBefore | Forged::Unjudged)) => {
-                let unproven = Unproven::Forged(*peer, forged);
-                return self.count_refused(from, "goodbye", &unproven);
-            }
-            Err(forged) if is_own => {
+            Err(forged) if is_own || forged.is_without_judgement() => {
                 let unproven = Unproven::Forged(*peer, forged);
                 return self.count_refused(from, "goodbye", &unproven);
             }

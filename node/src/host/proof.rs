@@ -40,7 +40,7 @@ impl Unproven {
     /// The reason's name in metrics.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Forged(_, Forged::RefusedBefore | Forged::Unjudged) => "unjudged",
+            Self::Forged(_, forged) if forged.is_without_judgement() => "unjudged",
             other => other.refusal().name(),
         }
     }

@@ -321,4 +321,16 @@ mod tests {
         assert_eq!(life.newest(peer), None);
         assert_eq!(life.lives().newest(peer), None);
     }
+
+    #[test]
+    fn a_life_whose_chain_was_refused_before_is_forgotten_again() {
+        let stranger = Life::new(&self_signed(), 7).expect("a life");
+        let identity = self_signed();
+        let (peer, life) = (identity.id(), Life::new(&identity, 7).expect("a life"));
+        let statement = stranger.own().statement;
+        assert!(!life.is_proven(peer, peer, (7, &statement)));
+        // The chain is not judged again for some seconds.
+        life.note(peer, &hello(7, statement));
+        assert_eq!(life.newest(peer), None);
+    }
 }

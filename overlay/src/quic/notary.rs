@@ -121,6 +121,13 @@ pub enum Forged {
     Unjudged,
 }
 
+impl Forged {
+    /// Whether the chain was not judged this time.
+    pub const fn is_without_judgement(&self) -> bool {
+        matches!(self, Self::RefusedBefore | Self::Unjudged)
+    }
+}
+
 impl Notary {
     /// The longest bare signature: RSA with 4096 bits.
     pub const MAX_SIGNATURE: usize = 512;
